@@ -1,0 +1,1 @@
+"""From results to a decision: budgets, tails, comparisons, plots, verdict and report."""

@@ -1,0 +1,1 @@
+"""What moves the bytes: the packet engine (C++), the fluid (max-min), and the settings they share."""

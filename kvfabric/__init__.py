@@ -1,0 +1,1 @@
+"""The face: scenario files, runs, comparisons and the command line. It joins the other rooms."""

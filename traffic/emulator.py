@@ -1,0 +1,97 @@
+"""The one protocol between the serving model and whatever moves the bytes.
+
+The packet engine, the fluid and the Mininet emulator all keep it. Time is integer picoseconds
+since the start of the run and never goes back.
+"""
+
+from dataclasses import dataclass, field
+from typing import Final, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+Table = dict[str, NDArray[np.generic]]
+"""A table as named columns of equal length."""
+
+FLOW: Final = np.dtype(
+    [
+        ("flow", np.int64),  # unique, chosen by the caller, dense from 0
+        ("handoff", np.int64),  # the hand-off it belongs to
+        ("source", np.int32),  # node index of the sending host
+        ("destination", np.int32),  # node index of the receiving host
+        ("bytes", np.int64),  # payload, at least 1
+        ("descriptors", np.int64),  # work requests that carry it, at least 1
+        ("entropy", np.uint32),  # queue pair: becomes the UDP source port, decides the ECMP path
+        ("path", np.int32),  # pinned path number, or -1: hashed
+        ("write", np.bool_),  # write (push) or read (pull)
+        ("priority", np.uint8),  # 0..7
+        ("release_ps", np.int64),  # not before the emulator's present time
+    ]
+)
+"""One row a flow."""
+
+COMPLETION: Final = np.dtype(
+    [
+        ("flow", np.int64),
+        ("handoff", np.int64),
+        ("finish_ps", np.int64),  # the last in-order byte is at the receiver
+    ]
+)
+"""One row a completed flow, in the order (finish_ps, flow)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Advance:
+    """What `advance` returns: the time reached and the flows that completed at that instant."""
+
+    now_ps: int
+    completions: NDArray[np.void]
+
+
+@dataclass(slots=True)
+class Telemetry:
+    """What a run leaves behind.
+
+    flows: one row a submitted flow, in flow order: the `FLOW` columns ``flow handoff source
+    destination bytes release_ps`` and ``finish_ps`` (-1: not finished), ``sender_done_ps`` (-1),
+    ``ideal_ps`` (duration of the same flow alone on an idle fabric), ``hops`` (links crossed),
+    ``packets``, ``marked`` (packets received with congestion mark), ``resent_bytes``,
+    ``timeouts``.
+
+    ports: one row a port of the fabric, in port order: ``port tx_bytes`` (wire bytes sent),
+    ``tx_packets busy_ps`` (time spent sending), ``paused_ps`` (time its data class was stopped by
+    its peer), ``pauses`` (XOFF frames received), ``marked`` (packets marked here), ``drops``,
+    ``max_queue_bytes``. An emulator without a notion leaves that column 0.
+
+    totals: named whole numbers of the run, such as ``events packet_hops drops_buffer
+    drops_fault bytes_sent bytes_delivered``.
+    """
+
+    flows: Table
+    ports: Table
+    totals: dict[str, int] = field(default_factory=dict)
+
+
+class Emulator(Protocol):
+    """Moves flows over a fabric."""
+
+    def submit(self, flows: NDArray[np.void]) -> None:
+        """Hand over `FLOW` rows. Refuses a release before the present time and unknown hosts."""
+        ...
+
+    def advance(self, until_ps: int) -> Advance:
+        """Run to the first instant at most ``until_ps`` at which some flow completed.
+
+        Returns at ``until_ps`` with no completions when there was none; never hangs.
+        Cutting the call into slices changes no result.
+        """
+        ...
+
+    def observe(self) -> Table:
+        """Link state that a congestion-aware policy may see, one row a port:
+        ``queued_bytes paused utilisation``, latched at fixed ticks."""
+        ...
+
+    def telemetry(self) -> Telemetry:
+        """Tables of everything up to the present time."""
+        ...
