@@ -1,0 +1,55 @@
+# Two commands do everything on a fresh Linux machine with Python 3.11+, a C++ compiler and make:
+#   make demo    sets up, compares fabrics and policies, prints the verdict, writes the report
+#   make test    sets up, runs every test
+# Everything lives in VENV (an environment of its own) and OUT (results); nothing else is touched.
+
+VENV ?= .venv
+OUT ?= out
+JOBS ?= $(shell nproc 2>/dev/null || echo 2)
+BIN := $(VENV)/bin
+CORE := $(wildcard emulate/engine/*.hpp emulate/engine/*.cpp) emulate/CMakeLists.txt
+SAY = @printf '%s\n'
+
+.PHONY: demo test check format clean help
+
+help:
+	$(SAY) 'make demo    set up, compare fabrics and policies, write $(OUT)/first-look/report.html'
+	$(SAY) 'make test    set up and run every test'
+	$(SAY) 'make check   linters and type checkers'
+	$(SAY) 'make format  rewrite the sources in the house format'
+	$(SAY) 'make clean   remove the environment, builds and results'
+
+demo: $(VENV)/.installed
+	$(BIN)/kvfabric compare scenarios/first-look.yaml --out $(OUT)/first-look --jobs $(JOBS)
+
+test: $(VENV)/.developed
+	$(BIN)/pytest -q -n $(JOBS)
+
+check: $(VENV)/.developed
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/pyright
+	$(BIN)/lint-imports
+
+format: $(VENV)/.developed
+	$(BIN)/ruff check --fix-only .
+	$(BIN)/ruff format .
+
+$(VENV)/bin/pip:
+	@sh setup.sh '$(VENV)'
+
+$(VENV)/.installed: $(VENV)/bin/pip pyproject.toml $(CORE)
+	$(SAY) '[2/3] installing the libraries and building the C++ core (a minute or two) ...'
+	@$(BIN)/pip install --quiet --disable-pip-version-check --editable . \
+	  || { printf '%s\n' 'set-up failed: see the lines above; a network connection to a Python package index is needed once' >&2; exit 1; }
+	$(SAY) '[3/3] ready.'
+	@touch $@
+
+$(VENV)/.developed: $(VENV)/.installed
+	$(SAY) '[dev] installing the test and check tools ...'
+	@$(BIN)/pip install --quiet --disable-pip-version-check --group dev
+	@touch $@
+
+clean:
+	rm -rf $(VENV) build $(OUT) .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,0 +1,73 @@
+"""The command line: one file per verb under ``kvfabric/command``, loaded when it is used.
+
+Exit codes: 0 done, 1 a check failed, 2 bad input or an impossible request, 130 interrupted.
+"""
+
+import importlib
+import sys
+from typing import Any, Final
+
+import click
+
+from topo.error import KvfabricError
+
+_VERBS: Final = {
+    "compare": "Compare fabrics and policies on the same requests; table, verdict, report.",
+    "run": "Run one scenario without its comparison.",
+    "report": "Write the report of a results folder again.",
+    "topo": "List fabric families; show what one has, costs and can carry.",
+    "traffic": "Show the requests of a scenario or trace; download public traces.",
+    "init": "Write a commented scenario from a few facts about your pools.",
+    "schema": "Print the JSON Schema of scenario files, for editors.",
+}
+
+
+class Verbs(click.Group):
+    """A group whose commands are imported when they are called."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
+        """All verbs, in the order a newcomer meets them."""
+        return list(_VERBS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        """Import the verb's module and return its command."""
+        if cmd_name not in _VERBS:
+            return None
+        found: click.Command = importlib.import_module(f"kvfabric.command.{cmd_name}").command
+        return found
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        """The list of verbs, without importing any."""
+        with formatter.section("Commands"):
+            formatter.write_dl(list(_VERBS.items()))
+
+
+@click.command(
+    cls=Verbs,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    epilog="Start with: kvfabric compare scenarios/first-look.yaml",
+)
+@click.version_option(package_name="kvfabric", message="kvfabric %(version)s")
+def kvfabric() -> None:
+    """Which fabric and which prefill-to-decode mapping policy keep the KV-cache hand-off inside
+    its budget? Evidence from packets, with the cheap estimates beside it."""
+
+
+def main(argv: list[str] | None = None) -> None:
+    """Run the command line; a user's mistake becomes one line on stderr and exit code 2."""
+    try:
+        done: Any = kvfabric.main(args=argv, standalone_mode=False)
+        code = done if isinstance(done, int) else 0
+    except KvfabricError as error:
+        click.echo(f"kvfabric: {error}", err=True)
+        code = 2
+    except click.ClickException as error:
+        error.show()
+        code = error.exit_code
+    except (click.Abort, KeyboardInterrupt):
+        click.echo("kvfabric: interrupted", err=True)
+        code = 130
+    except BrokenPipeError:
+        sys.stderr.close()
+        code = 0
+    sys.exit(code)

@@ -1,0 +1,104 @@
+"""Quantities as scenario files write them: text with a unit, converted while the file is read."""
+
+import re
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import msgspec
+
+from topo import unit
+from topo.error import UnitError
+
+
+class Rate(int):
+    """Bits per second, written ``400Gbps``."""
+
+
+class Size(int):
+    """Bytes, written ``64MiB`` or ``25MB``."""
+
+
+class Duration(int):
+    """Picoseconds, written ``20us``."""
+
+
+class Length(float):
+    """Metres, written ``10m``."""
+
+
+class Frequency(float):
+    """Events per second, written ``400/s``."""
+
+
+class Share(float):
+    """A part of a whole, written ``1%`` or ``1/8``."""
+
+
+class Factor(float):
+    """A positive factor, written ``2``, ``0.5`` or ``1/8``."""
+
+
+def _factor(value: Any) -> float:
+    number, over = value, 1
+    if isinstance(value, str):
+        found = re.fullmatch(
+            r"\s*([0-9]{1,9}(?:\.[0-9]{1,9})?)\s*(?:/\s*([1-9][0-9]{0,8}))?\s*", value
+        )
+        if found is None:
+            raise ValueError(f"{value[:40]!r}: not a factor; write 1/8 or 0.125")
+        number, over = float(found[1]), int(found[2] or 1)
+    if isinstance(number, bool) or not isinstance(number, int | float):
+        raise ValueError(f"{value!r}: not a factor; write 1/8 or 0.125")
+    if not 0 < number / over <= 1e6:
+        raise ValueError(f"{value}: must be above 0 and at most 1000000")
+    return number / over
+
+
+_READ: dict[type, tuple[Callable[[str], Any], str, str]] = {
+    Rate: (unit.rate, "400Gbps", r"^\s*[0-9]+(\.[0-9]+)?\s*(bps|Kbps|Mbps|Gbps|Tbps)\s*$"),
+    Size: (unit.size, "64MiB", r"^\s*[0-9]+(\.[0-9]+)?\s*([kMGT]?B|[KMGT]iB)\s*$"),
+    Duration: (unit.duration, "20us", r"^\s*[0-9]+(\.[0-9]+)?\s*(ps|ns|us|ms|s|min|h)\s*$"),
+    Length: (unit.length, "10m", r"^\s*[0-9]+(\.[0-9]+)?\s*(cm|m|km)\s*$"),
+    Frequency: (unit.frequency, "400/s", r"^\s*[0-9]+(\.[0-9]+)?\s*/(s|min|h)\s*$"),
+    Share: (
+        unit.share,
+        "1% or 1/8",
+        r"^\s*([0-9]+(\.[0-9]+)?\s*%|[0-9]+\s*/\s*[1-9][0-9]*)\s*$",
+    ),
+}
+
+
+def read_quantity(kind: type, value: Any) -> Any:
+    """Convert one value for msgspec; a bad one is a ``ValueError`` that says what to write."""
+    if kind is Factor:
+        return Factor(_factor(value))
+    if kind not in _READ:
+        raise NotImplementedError(f"no quantity is written as {kind}")
+    read, example, _ = _READ[kind]
+    if not isinstance(value, str):
+        raise ValueError(f"{value!r}: a number needs its unit; write {example}")
+    try:
+        return kind(read(value))
+    except UnitError as error:
+        raise ValueError(str(error)) from None
+
+
+def quantity_schema(kind: type) -> dict[str, Any]:
+    """The JSON Schema of one quantity."""
+    if kind is Factor:
+        return {"type": ["number", "string"], "examples": ["1/8"]}
+    if kind not in _READ:
+        raise NotImplementedError(f"no quantity is written as {kind}")
+    _, example, pattern = _READ[kind]
+    return {
+        "type": "string",
+        "pattern": pattern,
+        "examples": [example],
+        "description": (kind.__doc__ or "").strip(),
+    }
+
+
+def written(kind: type, text: str) -> Any:
+    """A struct field whose default is the quantity that ``text`` writes."""
+    return msgspec.field(default_factory=partial(read_quantity, kind, text))

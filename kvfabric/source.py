@@ -1,0 +1,173 @@
+"""A YAML file as plain values that remember their lines.
+
+Scenario files come from strangers: the size and the depth are bounded, anchors and aliases (the
+stuff of entity bombs) are refused, a key may stand once, and numbers are finite. Every value's
+line is kept, so that any later complaint can name its place.
+"""
+
+import math
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+from topo.error import KvfabricError
+
+MOST_BYTES: Final = 1 << 20
+_MOST_DEPTH: Final = 20
+
+Key = str | int
+Place = tuple[Key, ...]
+
+
+class ScenarioError(KvfabricError):
+    """A scenario that cannot be read or run, with the place in its file."""
+
+
+@dataclass
+class Source:
+    """Plain values (mappings, lists, scalars) and the line of every one of them."""
+
+    path: str
+    value: dict[str, Any]
+    lines: dict[Place, int] = field(default_factory=dict)
+
+    def error(self, place: Place, message: str) -> ScenarioError:
+        """An error that starts with ``file:line: key:``, at the closest place that has a line."""
+        known = place
+        while known and known not in self.lines:
+            known = known[:-1]
+        line = self.lines.get(known, 1)
+        dotted = ".".join(str(k) for k in place)
+        return ScenarioError(f"{self.path}:{line}: {dotted + ': ' if dotted else ''}{message}")
+
+    def overlaid(self, place: Place, over: Any, over_place: Place) -> "Source":
+        """A copy in which ``over`` is merged into the value at ``place``.
+
+        Mappings merge key by key, anything else replaces; ``over_place`` is where ``over`` stands
+        in this file, so that its lines come along.
+        """
+        merged = Source(self.path, _copied(self.value), dict(self.lines))
+        holder: Any = merged.value
+        for key in place[:-1]:
+            if not isinstance(holder.get(key), dict):
+                holder[key] = {}
+            holder = holder[key]
+        holder[place[-1]] = _merged(holder.get(place[-1]), over)
+        for at, line in self.lines.items():
+            if at[: len(over_place)] == over_place:
+                merged.lines[place + at[len(over_place) :]] = line
+        return merged
+
+
+def _line(where: yaml.Node | yaml.Event) -> int:
+    return where.start_mark.line + 1 if where.start_mark else 1
+
+
+def _copied(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {k: _copied(v) for k, v in value.items()}
+    if isinstance(value, list):
+        return [_copied(v) for v in value]
+    return value
+
+
+def _merged(under: Any, over: Any) -> Any:
+    if isinstance(under, dict) and isinstance(over, dict):
+        out = dict(under)
+        for key, value in over.items():
+            out[key] = _merged(under.get(key), value)
+        return out
+    return _copied(over)
+
+
+def read_source(path: str | Path) -> Source:
+    """Read a YAML mapping. Raises `ScenarioError` with the place of whatever is wrong."""
+    shown = str(path)
+    text = _text(Path(path), shown)
+    loader = yaml.SafeLoader(text)
+    source = Source(shown, {})
+    try:
+        _refuse_aliases(text, source)
+        node = loader.get_single_node()
+        if node is None:
+            raise ScenarioError(f"{shown}:1: the file is empty; `kvfabric init` writes a scenario")
+        if not isinstance(node, yaml.MappingNode):
+            raise ScenarioError(f"{shown}:{_line(node)}: not a mapping; write `name: ...` and on")
+        source.value = _value(loader, node, (), source)
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        line = mark.line + 1 if mark else 1
+        raise ScenarioError(f"{shown}:{line}: not YAML: {error.problem or error.context}") from None
+    except yaml.YAMLError as error:
+        first = str(error).splitlines()[0]
+        raise ScenarioError(f"{shown}:1: not YAML: {first}") from None
+    finally:
+        loader.dispose()
+    return source
+
+
+def _text(path: Path, shown: str) -> str:
+    try:
+        with path.open("rb") as file:
+            raw = file.read(MOST_BYTES + 1)
+    except FileNotFoundError:
+        raise ScenarioError(
+            f"{shown}: no such file; `kvfabric init` writes a scenario to start from"
+        ) from None
+    except OSError as error:
+        raise ScenarioError(f"{shown}: cannot be read: {error.strerror}") from None
+    if len(raw) > MOST_BYTES:
+        raise ScenarioError(f"{shown}: larger than {MOST_BYTES >> 20} MiB; a scenario is a page")
+    try:
+        return raw.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise ScenarioError(f"{shown}: not UTF-8 text; save it as UTF-8") from None
+
+
+def _refuse_aliases(text: str, source: Source) -> None:
+    """Stop at the first anchor or alias and at excessive depth, before anything is built."""
+    depth = 0
+    for event in yaml.parse(text, Loader=yaml.SafeLoader):
+        if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None) is not None:
+            line = _line(event)
+            raise ScenarioError(
+                f"{source.path}:{line}: anchors and aliases are not read; write the value out"
+            )
+        if isinstance(event, yaml.CollectionStartEvent):
+            depth += 1
+            if depth > _MOST_DEPTH:
+                line = _line(event)
+                raise ScenarioError(
+                    f"{source.path}:{line}: nested deeper than {_MOST_DEPTH} levels"
+                )
+        elif isinstance(event, yaml.CollectionEndEvent):
+            depth -= 1
+
+
+def _value(loader: yaml.SafeLoader, node: yaml.Node, place: Place, source: Source) -> Any:
+    source.lines[place] = _line(node)
+    if isinstance(node, yaml.MappingNode):
+        out: dict[str, Any] = {}
+        for key_node, value_node in node.value:
+            line = _line(key_node)
+            key = loader.construct_object(key_node)
+            if not isinstance(key, str):
+                raise ScenarioError(f"{source.path}:{line}: key {key!r}: must be text")
+            if key in out:
+                raise ScenarioError(f"{source.path}:{line}: {key}: stands twice; keep one")
+            out[key] = _value(loader, value_node, (*place, key), source)
+            source.lines[(*place, key)] = line
+        return out
+    if isinstance(node, yaml.SequenceNode):
+        return [_value(loader, n, (*place, i), source) for i, n in enumerate(node.value)]
+    try:
+        value = loader.construct_object(node)
+    except (ValueError, OverflowError) as error:
+        raise source.error(place, f"not a value: {error}") from None
+    if isinstance(value, float) and not math.isfinite(value):
+        raise source.error(place, f"{value}: must be a finite number")
+    if value is not None and not isinstance(value, str | int | float | bool):
+        return node.value if isinstance(node.value, str) else str(value)
+    return value
