@@ -48,7 +48,7 @@ class Routes:
         if node == host:
             return np.empty(0, np.int32)
         direct = self._arriving(host)
-        own = direct[self.owner[direct] == node]
+        own: Index = direct[self.owner[direct] == node]
         if len(own):
             return own
         row = node * self.groups + int(self.group[host])
