@@ -86,10 +86,10 @@ def read_source(path: str | Path) -> Source:
     """Read a YAML mapping. Raises `ScenarioError` with the place of whatever is wrong."""
     shown = str(path)
     text = _text(Path(path), shown)
-    loader = yaml.SafeLoader(text)
     source = Source(shown, {})
     try:
         _refuse_aliases(text, source)
+        loader = yaml.SafeLoader(text)
         node = loader.get_single_node()
         if node is None:
             raise ScenarioError(f"{shown}:1: the file is empty; `kvfabric init` writes a scenario")
@@ -103,8 +103,6 @@ def read_source(path: str | Path) -> Source:
     except yaml.YAMLError as error:
         first = str(error).splitlines()[0]
         raise ScenarioError(f"{shown}:1: not YAML: {first}") from None
-    finally:
-        loader.dispose()
     return source
 
 

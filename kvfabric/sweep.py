@@ -1,0 +1,101 @@
+"""Independent cells on local processes: written whole, skipped when present, resumed after a crash.
+
+A worker dies with its parent, so that ``kill -9`` of the command leaves no process behind.
+"""
+
+import multiprocessing
+import os
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from multiprocessing import connection
+from multiprocessing.sharedctypes import Synchronized
+from typing import Any, Generic, TypeVar
+
+from topo.error import KvfabricError
+
+Job = TypeVar("Job")
+Work = Callable[[Job, Callable[[int], None]], None]
+"""Does one job, and reports steps done since its last report."""
+
+_POLL_S = 0.2
+_steps: "Synchronized[int] | None" = None
+
+
+class SweepError(KvfabricError):
+    """A sweep that could not go on."""
+
+
+class _Cell(Generic[Job]):
+    """One job with its work, to be called in a worker process."""
+
+    def __init__(self, work: Work[Job], job: Job) -> None:
+        self.work = work
+        self.job = job
+
+    def __call__(self) -> None:
+        self.work(self.job, _report)
+
+
+def _report(steps: int) -> None:
+    if _steps is not None:
+        with _steps.get_lock():
+            _steps.value += steps
+
+
+def _start(counter: "Synchronized[int]") -> None:
+    global _steps
+    _steps = counter
+    threading.Thread(target=_die_with_parent, daemon=True).start()
+
+
+def _die_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        connection.wait([parent.sentinel])
+        os._exit(1)
+
+
+def sweep(
+    jobs: Sequence[Job],
+    work: Work[Job],
+    *,
+    processes: int,
+    progress: Callable[[int, int], None],
+) -> None:
+    """Do all jobs on ``processes`` local processes.
+
+    ``work`` must be importable by name. ``progress`` gets the jobs done and the steps done, at
+    least five times a second. The first failure stops the sweep and is raised; what is finished
+    stays. A worker that is killed (out of memory, say) raises `SweepError`.
+    """
+    context = multiprocessing.get_context("spawn")
+    counter: Any = context.Value("q", 0)
+    pool = ProcessPoolExecutor(
+        max_workers=max(1, min(processes, len(jobs))),
+        mp_context=context,
+        initializer=_start,
+        initargs=(counter,),
+    )
+    finished = False
+    try:
+        open_jobs: set[Future[None]] = {pool.submit(_Cell(work, job)) for job in jobs}
+        done = 0
+        while open_jobs:
+            ready, open_jobs = wait(open_jobs, timeout=_POLL_S, return_when=FIRST_COMPLETED)
+            for future in ready:
+                future.result()
+                done += 1
+            progress(done, counter.value)
+        finished = True
+    except BrokenProcessPool:
+        raise SweepError(
+            "a worker process was killed (out of memory?); finished cells are kept: "
+            "run the same command again, with fewer --jobs"
+        ) from None
+    finally:
+        if not finished:
+            for child in multiprocessing.active_children():
+                child.terminate()
+        pool.shutdown(wait=True, cancel_futures=True)
