@@ -1,0 +1,315 @@
+"""The fluid emulator: flows as liquid that shares every port max-min fairly.
+
+Event-driven at flow arrivals and departures; between two events every rate is constant. A flow
+fills its whole path at once, so the fluid has no queues, no pauses, no marks and no losses, and
+says so: those columns are 0. What a packet network adds to a lone flow is kept as a constant: a
+flow finishes when its last drop has gone plus the path's base latency (propagation, switch
+latency, one frame stored and forwarded on every later hop), so that a lone flow takes exactly its
+ideal time. Payload is inflated by the frames' overhead unless an ``efficiency`` is given.
+
+Times that are reported are integer picoseconds; volumes inside are bits in floating point.
+"""
+
+from heapq import heappop, heappush
+from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from emulate.ideal import fluid_ps, frames, ideal_ps, wire_bytes
+from emulate.path import Pathfinder
+from emulate.share import max_min
+from topo.error import KvfabricError
+from topo.fabric import Fabric, Kind
+from topo.route import Routes
+from topo.unit import PS_PER_S, PS_PER_US
+from traffic.emulator import COMPLETION, FLOW, Advance, Table, Telemetry
+
+OBSERVATION_TICK_PS: Final = 10 * PS_PER_US
+"""Link state is latched at multiples of this, so that no policy sees the present."""
+
+_NEVER: Final = 1 << 62
+_COLUMNS: Final = {
+    "wire": np.int64,  # bytes on the wire
+    "left": np.float64,  # bits still to send at `since`
+    "rate": np.float64,  # bit/s
+    "since": np.int64,
+    "gone": np.int64,  # when the last bit leaves at the present rate; then when it left
+    "base": np.int64,
+    "ideal": np.int64,
+    "hops": np.int64,
+    "finish": np.int64,
+}
+
+
+class SubmissionError(KvfabricError):
+    """A flow that the emulator cannot take."""
+
+
+class _Request(NamedTuple):
+    """A flow as submitted: the fields of FLOW that the fluid uses."""
+
+    flow: int
+    handoff: int
+    source: int
+    destination: int
+    size: int
+    release_ps: int
+
+
+class FluidEmulator:
+    """Max-min fair sharing over one hashed path a flow; keeps the `Emulator` protocol.
+
+    ``mtu`` is the payload of a full frame in bytes. ``efficiency`` replaces the computed share of
+    payload in the bytes on the wire (above 0, at most 1). The same arguments and submissions give
+    the same results, however `advance` is sliced.
+    """
+
+    def __init__(
+        self,
+        fabric: Fabric,
+        routes: Routes,
+        *,
+        seed: int = 0,
+        mtu: int = 4096,
+        efficiency: float | None = None,
+    ) -> None:
+        if mtu <= 0:
+            raise KvfabricError(f"mtu {mtu}: a frame must carry payload; write 4096")
+        if efficiency is not None and not 0 < efficiency <= 1:
+            raise KvfabricError(f"efficiency {efficiency}: must be above 0 and at most 1")
+        ports = fabric.ports
+        self._fabric = fabric
+        self._mtu = mtu
+        self._efficiency = efficiency
+        self._find = Pathfinder(fabric, routes, seed)
+        self._count = len(ports.rate_bps)
+        self._capacity = np.append(ports.rate_bps.astype(np.float64), np.inf)
+        self._rate_of: list[int] = ports.rate_bps.tolist()
+        peer = ports.peer
+        switching = [node.switch.latency_ps if node.switch else 0 for node in fabric.nodes]
+        self._latency: list[int] = (ports.delay_ps + np.asarray(switching)[peer]).tolist()
+        self._host = [node.kind is Kind.HOST for node in fabric.nodes]
+        self._now = 0
+        self._requests: list[_Request] = []
+        self._paths: list[list[int]] = []
+        self._taken: set[int] = set()
+        self._hops = np.zeros((0, 1), np.int32)
+        self._state = {name: np.zeros(0, kind) for name, kind in _COLUMNS.items()}
+        self._active = np.zeros(0, np.int64)
+        self._crossing = np.zeros(self._count + 1, np.int64)
+        self._pending: list[tuple[int, int, int]] = []
+        self._finishing: list[tuple[int, int, int]] = []
+        self._next_departure = _NEVER
+        self._sent = np.zeros(self._count, np.int64)
+        self._frames = np.zeros(self._count, np.int64)
+        self._events = 0
+        self._tick = 0
+        self._seen = np.zeros(self._count)
+
+    def submit(self, flows: NDArray[np.void]) -> None:
+        """Hand over `FLOW` rows. Refuses a release in the past, a used flow number, an unknown
+        host, an empty flow and a pair without a path, with a `KvfabricError`."""
+        for row in np.atleast_1d(flows).astype(FLOW, copy=False).tolist():
+            flow, handoff, source, destination, size, _, entropy, pinned, _, _, release = row
+            request = _Request(flow, handoff, source, destination, size, release)
+            self._check(request)
+            path = self._find.path(source, destination, entropy, pinned)
+            self._enter(request, path)
+
+    def _check(self, request: _Request) -> None:
+        flow = request.flow
+        if flow in self._taken:
+            raise SubmissionError(f"flow {flow}: the number is taken; number flows once each")
+        if request.release_ps < self._now:
+            raise SubmissionError(
+                f"flow {flow}: release {request.release_ps} ps is before the present "
+                f"{self._now} ps; release it later"
+            )
+        if request.size < 1:
+            raise SubmissionError(f"flow {flow}: {request.size} bytes; a flow has at least 1")
+        for end in (request.source, request.destination):
+            if not 0 <= end < len(self._host) or not self._host[end]:
+                raise SubmissionError(
+                    f"flow {flow}: node {end} is not a host of fabric {self._fabric.name!r}"
+                )
+        if request.source == request.destination:
+            raise SubmissionError(
+                f"flow {flow}: host {request.source} sends to itself; nothing crosses the fabric"
+            )
+
+    def _enter(self, request: _Request, path: list[int]) -> None:
+        row = len(self._requests)
+        self._make_room(row, len(path))
+        self._taken.add(request.flow)
+        self._requests.append(request)
+        self._paths.append(path)
+        self._hops[row, : len(path)] = path
+        rates = [self._rate_of[port] for port in path]
+        slowest = min(rates)
+        wire = wire_bytes(request.size, self._mtu)
+        ideal = ideal_ps(request.size, self._mtu, rates, sum(self._latency[p] for p in path))
+        volume = wire if self._efficiency is None else request.size / self._efficiency
+        state = self._state
+        state["wire"][row] = wire
+        state["left"][row] = volume * 8
+        state["base"][row] = ideal - fluid_ps(wire, slowest)
+        state["ideal"][row] = ideal
+        state["hops"][row] = len(path)
+        state["gone"][row] = state["finish"][row] = -1
+        heappush(self._pending, (request.release_ps, request.flow, row))
+
+    def _make_room(self, row: int, width: int) -> None:
+        rows, columns = self._hops.shape
+        if row >= rows or width > columns:
+            more = max(64, 2 * rows) if row >= rows else rows
+            hops = np.full((more, max(width, columns)), self._count, np.int32)
+            hops[:rows, :columns] = self._hops
+            self._hops = hops
+            for name, column in self._state.items():
+                self._state[name] = np.concatenate([column, np.zeros(more - rows, column.dtype)])
+
+    def advance(self, until_ps: int) -> Advance:
+        """Run to the first instant at most ``until_ps`` at which some flow completed."""
+        if until_ps < self._now:
+            raise KvfabricError(f"until {until_ps} ps: must not be before the present {self._now}")
+        while True:
+            at = min(
+                self._pending[0][0] if self._pending else _NEVER,
+                self._finishing[0][0] if self._finishing else _NEVER,
+                self._next_departure,
+            )
+            if at > until_ps:
+                self._now = until_ps
+                return Advance(until_ps, np.zeros(0, COMPLETION))
+            self._now = at
+            self._move(at)
+            done: list[tuple[int, int, int]] = []
+            while self._finishing and self._finishing[0][0] == at:
+                _, flow, row = heappop(self._finishing)
+                self._state["finish"][row] = at
+                done.append((flow, self._requests[row].handoff, at))
+            if done:
+                return Advance(at, np.array(done, COMPLETION))
+
+    def _move(self, at: int) -> None:
+        """Let go what has left by now, let in what is released now, and share anew if need be."""
+        state = self._state
+        leaving = self._active[:0]
+        if self._next_departure == at:
+            gone = state["gone"][self._active] <= at
+            leaving, self._active = self._active[gone], self._active[~gone]
+        arriving: list[int] = []
+        while self._pending and self._pending[0][0] == at:
+            arriving.append(heappop(self._pending)[2])
+        if not leaving.size and not arriving:
+            return
+        self._latch(at)
+        self._events += leaving.size + len(arriving)
+        for row in leaving.tolist():
+            path = self._paths[row]
+            self._crossing[path] -= 1
+            self._sent[path] += state["wire"][row]
+            self._frames[path] += frames(self._requests[row].size, self._mtu)
+            state["rate"][row] = state["left"][row] = 0.0
+            finish = at + int(state["base"][row])
+            heappush(self._finishing, (finish, self._requests[row].flow, row))
+        for row in arriving:
+            self._crossing[self._paths[row]] += 1
+            state["since"][row] = at
+        entering = np.array(arriving, np.int64)
+        shared = any(self._crossing[self._paths[row]].max() > 1 for row in arriving) or any(
+            self._crossing[self._paths[row]].max() > 0 for row in leaving.tolist()
+        )
+        self._active = np.sort(np.concatenate([self._active, entering]))
+        changed = self._active if shared else entering
+        if changed.size:
+            self._set_rates(changed, at)
+        self._next_departure = (
+            int(state["gone"][self._active].min()) if self._active.size else _NEVER
+        )
+
+    def _set_rates(self, rows: NDArray[np.int64], at: int) -> None:
+        state = self._state
+        passed = (at - state["since"][rows]) / PS_PER_S
+        left = np.maximum(state["left"][rows] - state["rate"][rows] * passed, 0.0)
+        rate = max_min(self._hops[rows], self._capacity)
+        state["left"][rows] = left
+        state["rate"][rows] = rate
+        state["since"][rows] = at
+        state["gone"][rows] = at + np.maximum(np.rint(left * PS_PER_S / rate).astype(np.int64), 1)
+
+    def _latch(self, at: int) -> None:
+        """Keep the utilisation of the last tick before the rates change."""
+        tick = at // OBSERVATION_TICK_PS
+        if tick > self._tick:
+            self._tick = tick
+            hops = self._hops[self._active]
+            rate = np.repeat(self._state["rate"][self._active], hops.shape[1])
+            flowing = np.bincount(hops.ravel(), rate, minlength=self._count + 1)
+            self._seen = (flowing / self._capacity)[: self._count]
+
+    def observe(self) -> Table:
+        """Utilisation of every port at the last tick; the fluid has no queues and no pauses."""
+        self._latch(self._now)
+        return {
+            "queued_bytes": np.zeros(self._count, np.int64),
+            "paused": np.zeros(self._count, np.bool_),
+            "utilisation": self._seen.copy(),
+        }
+
+    def telemetry(self) -> Telemetry:
+        """Tables up to the present time; what the fluid does not know is 0."""
+        count = len(self._requests)
+        submitted = np.array(self._requests, np.int64).reshape(count, len(_Request._fields))
+        column = {name: values[:count] for name, values in self._state.items()}
+        flowing = np.zeros(count, np.bool_)
+        flowing[self._active] = True
+        started = (column["gone"] >= 0) & (column["gone"] <= self._now) & ~flowing
+        passed = (self._now - column["since"]) / PS_PER_S
+        left = np.where(flowing, column["left"] - column["rate"] * passed, 0.0)
+        volume = column["wire"] * 8.0
+        if self._efficiency is not None:
+            volume = submitted[:, 4] / self._efficiency * 8
+        share = np.where(flowing, 1 - left / np.maximum(volume, 1.0), started.astype(np.float64))
+        total = -(-submitted[:, 4] // self._mtu)
+        packets = np.floor(total * share).astype(np.int64)
+        order = np.argsort(submitted[:, 0], kind="stable")
+        flows: Table = {
+            "flow": submitted[:, 0],
+            "handoff": submitted[:, 1],
+            "source": submitted[:, 2],
+            "destination": submitted[:, 3],
+            "bytes": submitted[:, 4],
+            "release_ps": submitted[:, 5],
+            "finish_ps": column["finish"],
+            "sender_done_ps": np.where(started, column["gone"], -1),
+            "ideal_ps": column["ideal"],
+            "hops": column["hops"],
+            "packets": packets,
+        }
+        for name in ("marked", "resent_bytes", "timeouts"):
+            flows[name] = np.zeros(count, np.int64)
+        sent, frame_count = self._sent.copy(), self._frames.copy()
+        for row in self._active.tolist():
+            sent[self._paths[row]] += int(column["wire"][row] * share[row])
+            frame_count[self._paths[row]] += packets[row]
+        rates = np.asarray(self._rate_of, np.float64)
+        ports: Table = {
+            "port": np.arange(self._count, dtype=np.int64),
+            "tx_bytes": sent,
+            "tx_packets": frame_count,
+            "busy_ps": np.rint(sent * (8 * PS_PER_S / rates)).astype(np.int64),
+        }
+        for name in ("paused_ps", "pauses", "marked", "drops", "max_queue_bytes"):
+            ports[name] = np.zeros(self._count, np.int64)
+        finished = column["finish"] >= 0
+        totals = {
+            "events": self._events,
+            "packet_hops": int(frame_count.sum()),
+            "drops_buffer": 0,
+            "drops_fault": 0,
+            "bytes_sent": int(np.rint(submitted[:, 4] * share).sum()),
+            "bytes_delivered": int(submitted[finished, 4].sum()),
+        }
+        return Telemetry({name: values[order] for name, values in flows.items()}, ports, totals)
