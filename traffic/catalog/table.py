@@ -1,0 +1,94 @@
+"""A catalogue file: CSV with a header, one named thing a row, and where each row stands.
+
+The shipped catalogues and a user's own file have the same columns and go through this reader, so
+that a bad cell is refused with its file and line.
+"""
+
+import csv
+import difflib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from importlib.resources import files
+from math import isfinite
+from pathlib import Path
+
+from traffic.error import CatalogError
+
+_MOST_BYTES = 4 * 2**20
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One row: its cells by column and its place, ``file:line``."""
+
+    place: str
+    cells: dict[str, str]
+
+    def text(self, column: str) -> str:
+        """The cell as written, without surrounding blanks; may be empty."""
+        return self.cells[column].strip()
+
+    def number(self, column: str, default: float | None = None) -> float:
+        """The cell as a finite number that is not negative; an empty cell gives the default."""
+        cell = self.text(column)
+        if not cell:
+            if default is None:
+                raise CatalogError(f"{self.place}: {column} is empty; write a number")
+            return default
+        try:
+            value = float(cell)
+        except ValueError:
+            value = -1.0
+        if not isfinite(value) or value < 0:
+            raise CatalogError(f"{self.place}: {column} {cell!r}: write a number of 0 or more")
+        return value
+
+    def whole(self, column: str, default: int | None = None) -> int:
+        """As `number`, but a whole number."""
+        value = self.number(column, default)
+        if value != int(value):
+            raise CatalogError(f"{self.place}: {column} {value}: write a whole number")
+        return int(value)
+
+
+def shipped(name: str) -> str:
+    """The text of a catalogue that comes with the package."""
+    return files("traffic").joinpath("catalog", name).read_text(encoding="utf-8")
+
+
+def read(path: Path) -> str:
+    """The text of a user's catalogue file, at most 4 MiB."""
+    try:
+        if path.stat().st_size > _MOST_BYTES:
+            raise CatalogError(f"{path}: larger than 4 MiB; a catalogue is a short CSV file")
+        return path.read_text(encoding="utf-8-sig")
+    except OSError as error:
+        raise CatalogError(f"{path}: {error.strerror}; give a readable CSV file") from None
+    except UnicodeDecodeError:
+        raise CatalogError(f"{path}: not UTF-8 text; save the catalogue as UTF-8 CSV") from None
+
+
+def rows(text: str, place: str, columns: Sequence[str]) -> Iterator[Row]:
+    """The rows of a catalogue text whose header has at least the given columns."""
+    reader = csv.DictReader(text.splitlines(), restkey="", restval=None, strict=True)
+    header = reader.fieldnames or ()
+    missing = [column for column in columns if column not in header]
+    if missing:
+        raise CatalogError(f"{place}:1: missing column {missing[0]!r}; the header needs it")
+    try:
+        for cells in reader:
+            where = f"{place}:{reader.line_num}"
+            if "" in cells or None in cells.values():
+                raise CatalogError(f"{where}: not {len(header)} cells; write one a column")
+            yield Row(where, dict(cells))
+    except csv.Error as error:
+        raise CatalogError(f"{place}:{reader.line_num}: {error}; quote cells with commas") from None
+
+
+def unknown(what: str, name: str, known: Sequence[str]) -> CatalogError:
+    """The error for a name that no row has, with close matches or all names."""
+    shown = name[:60]
+    folded = {k.lower(): k for k in known}
+    close = [folded[k] for k in difflib.get_close_matches(name.lower(), folded, n=3, cutoff=0.5)]
+    hint = f"did you mean {' or '.join(close)}?" if close else f"known: {', '.join(known)}"
+    return CatalogError(f"{what} {shown!r}: not in the catalogue; {hint}")
