@@ -1,0 +1,146 @@
+"""Bipartite: prefill leaves wired straight to decode leaves, with no spine.
+
+The hand-off goes from prefill to decode only, so links among prefill leaves and among decode
+leaves carry nothing of it; a bipartite fabric spends every cable between the two sides. Each of
+g groups holds n prefill and m decode leaves. A prefill leaf is linked to all m decode leaves of
+its group, or to ``degree`` d of them in a circulant: leaf i to d neighbours in a row from
+position floor(i m / n), so that the decode leaves get n d / m links each, to within one. There is
+no link between groups: a pair of hosts in two groups has no path, and a mapping policy must keep
+to the groups. Below full degree, pairs that are not neighbours reach each other through other
+leaves, down and up again; such a fabric can deadlock under PFC (see `topo.deadlock`).
+"""
+
+from dataclasses import dataclass
+
+from topo.error import FabricError
+from topo.fabric import Fabric, Role
+from topo.family.parameter import (
+    Count,
+    Parameters,
+    add_hosts,
+    evenly,
+    join_hosts,
+    join_switches,
+)
+
+
+class Bipartite(Parameters, frozen=True, kw_only=True):
+    """Parameters of a bipartite fabric; ``prefill`` and ``decode`` hosts are required.
+
+    leaves: leaves on each side, the fewest that fit when None. degree: decode leaves that a
+    prefill leaf is linked to, all of its group when None. groups: islands, 1 when None. trunk:
+    parallel links a pair, the fewest that keep the oversubscription (1 when None) otherwise.
+    """
+
+    leaves: Count | None = None
+    degree: Count | None = None
+    groups: Count | None = None
+    trunk: Count | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Group:
+    """One group: leaves a side, degree of a prefill leaf, links a pair."""
+
+    prefill: int
+    decode: int
+    degree: int
+    trunk: int
+
+
+def bipartite(spec: Bipartite) -> Fabric:
+    """Build a bipartite fabric with the roles pinned to its two sides."""
+    if spec.prefill is None or spec.decode is None:
+        raise FabricError(
+            "bipartite: the numbers of prefill and decode hosts are missing; "
+            "write placement: {prefill: 32, decode: 32}"
+        )
+    if spec.hosts is not None and spec.hosts != spec.prefill + spec.decode:
+        raise FabricError(
+            f"bipartite: hosts {spec.hosts}, yet {spec.prefill} prefill + {spec.decode} decode: "
+            f"every host has its side here; write hosts: {spec.prefill + spec.decode}"
+        )
+    groups = spec.groups or 1
+    shape = _shape(spec, spec.prefill, spec.decode, groups)
+    near, far = shape.prefill * groups, shape.decode * groups
+    fabric = Fabric("bipartite")
+    racks = add_hosts(fabric, [*evenly(spec.prefill, near), *evenly(spec.decode, far)])
+    names = [f"pleaf{i}" for i in range(near)] + [f"dleaf{i}" for i in range(far)]
+    leaves = [
+        fabric.add_switch(name, tier=1, switch=spec.switch, rack=rack)
+        for rack, name in enumerate(names)
+    ]
+    for rack, leaf in zip(racks, leaves, strict=True):
+        join_hosts(fabric, spec, rack, leaf)
+    pairs = circulant(shape.prefill, shape.decode, shape.degree)
+    for group in range(groups):
+        for i, j in pairs:
+            a = leaves[group * shape.prefill + i]
+            b = leaves[near + group * shape.decode + j]
+            join_switches(fabric, spec, a, b, shape.trunk)
+    roles = {host: Role.PREFILL for rack in racks[:near] for host in rack}
+    roles |= {host: Role.DECODE for rack in racks[near:] for host in rack}
+    return fabric.with_roles(roles)
+
+
+def circulant(near: int, far: int, degree: int) -> list[tuple[int, int]]:
+    """Pairs (i, j) that link each of ``near`` leaves to ``degree`` of ``far`` leaves in a ring.
+
+    >>> circulant(3, 3, 2)
+    [(0, 0), (0, 1), (1, 1), (1, 2), (2, 2), (2, 0)]
+    """
+    return [(i, (i * far // near + step) % far) for i in range(near) for step in range(degree)]
+
+
+def _shape(spec: Bipartite, prefill: int, decode: int, groups: int) -> _Group:
+    """The smallest group, in leaves, that holds its share of the hosts."""
+    if groups > min(prefill, decode):
+        raise FabricError(
+            f"bipartite: groups {groups}: more than the {min(prefill, decode)} hosts of the "
+            f"smaller side; write groups: {min(prefill, decode)} or fewer"
+        )
+    if spec.leaves is not None:
+        if spec.leaves % groups:
+            raise FabricError(
+                f"bipartite: leaves {spec.leaves} a side do not divide into {groups} groups; "
+                f"write leaves: {groups * -(-spec.leaves // groups)}"
+            )
+        each = spec.leaves // groups
+        sizes = [(each, each)]
+    else:
+        most = range(1, spec.switch.ports)
+        sizes = sorted(
+            ((n, m) for n in most for m in most), key=lambda s: (s[0] + s[1], abs(s[0] - s[1]), s)
+        )
+    for near, far in sizes:
+        found = _fitted(spec, prefill, decode, groups, near, far)
+        if found is not None:
+            return found
+    asked = "".join(
+        f", {name} {value}"
+        for name in ("leaves", "degree", "groups", "trunk", "oversubscription")
+        if (value := getattr(spec, name)) is not None
+    )
+    raise FabricError(
+        f"bipartite: {prefill} prefill and {decode} decode hosts{asked} do not fit switches of "
+        f"{spec.switch.ports} ports at oversubscription {spec.allowed:g}; write more ports a "
+        "switch, a higher oversubscription, more groups, or a degree that the leaves allow"
+    )
+
+
+def _fitted(
+    spec: Bipartite, prefill: int, decode: int, groups: int, near: int, far: int
+) -> _Group | None:
+    """The group with that many leaves a side, or None when hosts or ports do not allow it."""
+    degree = spec.degree or far
+    if near * groups > prefill or far * groups > decode or degree > far or degree * near < far:
+        return None
+    here, there = -(-prefill // (near * groups)), -(-decode // (far * groups))
+    fewest, most = degree * near // far, -(-degree * near // far)
+    trunk = spec.trunk or max(-(-spec.uplinks(here) // degree), -(-spec.uplinks(there) // fewest))
+    radix = spec.switch.ports
+    if here + degree * trunk > radix or there + most * trunk > radix:
+        return None
+    given = spec.trunk is not None and spec.oversubscription is None
+    worst = max(spec.ratio(here, degree * trunk), spec.ratio(there, fewest * trunk))
+    return _Group(near, far, degree, trunk) if given or worst <= spec.allowed else None

@@ -1,0 +1,130 @@
+"""What every family is built from: the NICs, the switch model and the cables.
+
+Numbers are in base units: rates in bit/s, lengths in metres. A field that is ``None`` is chosen
+by the family. The structs carry their bounds, so that a JSON Schema can be made from them.
+"""
+
+from fractions import Fraction
+from typing import Annotated, Final
+
+from msgspec import Meta, Struct
+from msgspec.structs import fields
+
+from topo.error import FabricError
+from topo.fabric import Fabric, Switch
+
+_MOST: Final = 262_144
+_BOUNDS: Final = {
+    "nic_bps": (1, 10**14),
+    "cable_m": (0, 100_000),
+    "host_cable_m": (0, 100_000),
+    "oversubscription": (0.001, 1_000),
+}
+
+Count = Annotated[int, Meta(ge=1, le=_MOST)]
+Rate = Annotated[int, Meta(ge=1, le=10**14)]
+Metres = Annotated[float, Meta(ge=0, le=100_000)]
+Ratio = Annotated[float, Meta(ge=0.001, le=1_000)]
+
+WRITTEN: Final = {"nic_bps": "nic", "cable_m": "cable", "host_cable_m": "host_cable"}
+"""Field -> the name by which a scenario writes it, where the two differ."""
+
+
+class Parameters(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Parameters that every family takes.
+
+    hosts: NICs in the fabric, one a GPU. prefill, decode: how many of them serve each role; only
+    families that pin roles to places use them, others are given roles afterwards.
+    nic_bps: NIC rate. switch: the model of every switch; its rate is that of the links between
+    switches. cable_m: length of cables between switches. host_cable_m: length of host cables,
+    ``cable_m`` when None. oversubscription: the most by which the NICs of a leaf may exceed its
+    links to other switches, as a ratio of rates.
+    """
+
+    hosts: Count | None = None
+    prefill: Count | None = None
+    decode: Count | None = None
+    nic_bps: Rate = 400_000_000_000
+    switch: Switch = Switch()
+    cable_m: Metres = 10.0
+    host_cable_m: Metres | None = None
+    oversubscription: Ratio | None = None
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            value = getattr(self, field.name)
+            low, high = _BOUNDS.get(field.name, (1, _MOST))
+            if isinstance(value, int | float) and not low <= value <= high:
+                name = WRITTEN.get(field.name, field.name)
+                raise FabricError(f"{name} {value}: must be at least {low} and at most {high}")
+        model = self.switch
+        if model.ports < 2 or model.rate_bps < 1 or model.buffer_bytes < 1 or model.latency_ps < 0:
+            raise FabricError(
+                f"switch with {model.ports} ports of {model.rate_bps} bit/s, "
+                f"{model.buffer_bytes} B of buffer and {model.latency_ps} ps of latency: a switch "
+                "needs at least 2 ports, a rate and a buffer above 0, and a latency of 0 or more"
+            )
+        if self.nic_bps > model.rate_bps:
+            raise FabricError(
+                f"nic {self.nic_bps} bit/s: faster than the switch port of {model.rate_bps} "
+                "bit/s that it plugs into; write a faster switch or a slower nic"
+            )
+        if self.hosts and self.prefill and self.decode and self.hosts < self.prefill + self.decode:
+            raise FabricError(
+                f"hosts {self.hosts}: fewer than {self.prefill} prefill + {self.decode} decode; "
+                f"write hosts: {self.prefill + self.decode} or more"
+            )
+
+    @property
+    def total(self) -> int | None:
+        """Hosts asked for: ``hosts``, else prefill + decode, else None."""
+        if self.hosts is not None or self.prefill is None or self.decode is None:
+            return self.hosts
+        return self.prefill + self.decode
+
+    @property
+    def allowed(self) -> float:
+        """The oversubscription that may not be exceeded: 1 (non-blocking) unless given."""
+        return 1.0 if self.oversubscription is None else self.oversubscription
+
+    def uplinks(self, hosts: int) -> int:
+        """Fewest links at the switch rate that keep ``hosts`` NICs within the oversubscription."""
+        links = Fraction(hosts * self.nic_bps, self.switch.rate_bps) / Fraction(str(self.allowed))
+        return -(-links.numerator // links.denominator)
+
+    def ratio(self, hosts: int, uplinks: int) -> float:
+        """Oversubscription of a leaf with that many NICs and links to other switches."""
+        return hosts * self.nic_bps / (uplinks * self.switch.rate_bps)
+
+
+def add_hosts(fabric: Fabric, counts: list[int]) -> list[list[int]]:
+    """Add the hosts of each rack, numbered through, and return their node indices rack by rack."""
+    racks: list[list[int]] = []
+    number = len(fabric.nodes)
+    for rack, count in enumerate(counts):
+        racks.append([fabric.add_host(f"h{number + i}", rack=rack) for i in range(count)])
+        number += count
+    return racks
+
+
+def join_hosts(fabric: Fabric, spec: Parameters, hosts: list[int], leaf: int) -> None:
+    """Cable hosts to their leaf at the NIC rate."""
+    length = spec.cable_m if spec.host_cable_m is None else spec.host_cable_m
+    for host in hosts:
+        fabric.connect(host, leaf, rate_bps=spec.nic_bps, length_m=length)
+
+
+def join_switches(fabric: Fabric, spec: Parameters, a: int, b: int, links: int = 1) -> None:
+    """Cable two switches with parallel links at the switch rate."""
+    for _ in range(links):
+        fabric.connect(a, b, rate_bps=spec.switch.rate_bps, length_m=spec.cable_m)
+
+
+def evenly(total: int, parts: int) -> list[int]:
+    """``total`` split into ``parts`` numbers that differ by at most one, the larger first.
+
+    >>> evenly(7, 3)
+    [3, 2, 2]
+    """
+    least, more = divmod(total, parts)
+    return [least + 1] * more + [least] * (parts - more)
