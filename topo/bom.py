@@ -1,0 +1,76 @@
+"""Bill of materials: what has to be bought, and a first cost figure.
+
+The cost is a model, not a quotation: $83.0k for a switch of 64 ports of 400 Gbit/s, in proportion
+to ports x rate for other models, and $0.504k for a link between switches with its optics. Both
+numbers solve the cost column of DeepSeek-V3 (ISCA 2025, table 3) for its two- and three-tier fat
+trees of such switches, 9 M$ and 491 M$. Host cables and NICs are left out: they are the same in
+every fabric with the same number of hosts.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+from topo.fabric import Fabric, Kind
+
+SWITCH_USD: Final = 83_000
+"""One switch of 64 ports of 400 Gbit/s."""
+
+LINK_USD: Final = 504
+"""One link between switches."""
+
+REFERENCE_BPS: Final = 64 * 400_000_000_000
+"""Ports x rate of the switch that `SWITCH_USD` is the price of."""
+
+TIER_NAMES: Final = {1: "leaf", 2: "spine", 3: "core"}
+
+
+@dataclass(frozen=True, slots=True)
+class Bom:
+    """What a fabric is made of.
+
+    switches: number by tier (1 leaf, 2 spine, 3 core). switch_bps: ports x rate of all switches
+    together, bought whether used or not. switch_cables, host_cables: cables between switches,
+    and to hosts. cable_m: metres of all cables.
+    """
+
+    switches: dict[int, int]
+    switch_bps: int
+    switch_cables: int
+    host_cables: int
+    cable_m: float
+
+    @property
+    def cost_usd(self) -> int:
+        """The model cost of switches and links between them, in US dollars."""
+        return round(SWITCH_USD * self.switch_bps / REFERENCE_BPS) + LINK_USD * self.switch_cables
+
+    def usd_per_gbps(self, mu_bps: int) -> float:
+        """Model cost over what the fabric can carry from prefill to decode; infinite for none."""
+        return self.cost_usd / (mu_bps / 1e9) if mu_bps else float("inf")
+
+
+def bom(fabric: Fabric) -> Bom:
+    """Count a fabric's switches and cables.
+
+    >>> from topo.family.registry import build
+    >>> parts = bom(build("fat_tree", {"k": 4}))
+    >>> sum(parts.switches.values()), parts.switch_cables, parts.host_cables
+    (20, 32, 16)
+    """
+    tiers: dict[int, int] = {}
+    capacity = 0
+    for node in fabric.switches:
+        tiers[node.tier] = tiers.get(node.tier, 0) + 1
+        if node.switch is not None:
+            capacity += node.switch.ports * node.switch.rate_bps
+    inner = 0
+    for link in fabric.links:
+        ends = {fabric.nodes[link.a].kind, fabric.nodes[link.b].kind}
+        inner += ends == {Kind.SWITCH}
+    return Bom(
+        switches=dict(sorted(tiers.items())),
+        switch_bps=capacity,
+        switch_cables=inner,
+        host_cables=len(fabric.links) - inner,
+        cable_m=sum(link.length_m for link in fabric.links),
+    )
