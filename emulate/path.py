@@ -6,25 +6,13 @@ per-switch salts prevent) and the flow's source, destination and entropy, as ECM
 number p >= 0 is read as digits instead: at a hop with k choices take p mod k, go on with p div k.
 """
 
-from typing import Final
-
 import numpy as np
 from numpy.typing import NDArray
 
 from topo.error import FabricError
 from topo.fabric import Fabric
 from topo.route import Routes
-
-_MASK: Final = (1 << 64) - 1
-
-
-def mix(value: int) -> int:
-    """The finaliser of SplitMix64: 64 bits in, 64 well-mixed bits out (Steele, Lea and Flood,
-    Fast splittable pseudorandom number generators, OOPSLA 2014)."""
-    value = (value + 0x9E3779B97F4A7C15) & _MASK
-    value = ((value ^ (value >> 30)) * 0xBF58476D1CE4E5B9) & _MASK
-    value = ((value ^ (value >> 27)) * 0x94D049BB133111EB) & _MASK
-    return value ^ (value >> 31)
+from traffic.draw import mix
 
 
 class Pathfinder:
@@ -33,7 +21,7 @@ class Pathfinder:
     def __init__(self, fabric: Fabric, routes: Routes, seed: int) -> None:
         self._fabric = fabric
         self._routes = routes
-        self._seed = mix(seed & _MASK)
+        self._seed = mix(seed)
         self._peer: list[int] = fabric.ports.peer.tolist()
         self._choices: dict[tuple[int, int], tuple[int, ...]] = {}
 

@@ -1,0 +1,1 @@
+"""Mapping policies: which prefill and which decode instance a request gets."""
