@@ -1,0 +1,172 @@
+"""Instances: model replicas, each a tensor-parallel group of hosts, and the pools they form.
+
+A host is one GPU with its NIC, so an instance is a tuple of host indices, rank by rank.
+"""
+
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from topo.fabric import Fabric, Role
+from topo.route import Routes
+from traffic.compute import (
+    DEFAULT_RESERVE,
+    DecodeCost,
+    Efficiency,
+    PrefillCost,
+    decode_step,
+    kv_capacity_bytes,
+    prefill_cost,
+)
+from traffic.error import ComputeError
+from traffic.gpu import Gpu
+from traffic.handoff import Handoff, check_pair
+from traffic.model import Model
+
+DEFAULT_MAX_BATCH = 256
+"""Sequences in one decode batch at most (the default of vLLM's max_num_seqs in its V1 engine)."""
+
+
+def instances(fabric: Fabric, role: Role, tp: int) -> tuple[tuple[int, ...], ...]:
+    """The hosts of a role in groups of ``tp``, in host order.
+
+    Groups take consecutive hosts of one server, then of one rack, and cross racks only with what
+    is left over, so that a replica lies close together. Hosts left over from the last group stay
+    idle. Raises `ComputeError` when there are fewer hosts than ``tp``.
+    """
+    hosts = fabric.hosts_with(role)
+    if tp < 1:
+        raise ComputeError(f"tp {tp}: below 1; write 1 or more")
+    if len(hosts) < tp:
+        raise ComputeError(
+            f"tp {tp}: more tensor parallelism than the {len(hosts)} {role.value} GPU(s) of fabric "
+            f"{fabric.name!r}; write a smaller tp or place more {role.value} hosts"
+        )
+    groups: list[tuple[int, ...]] = []
+    rest = hosts
+    for place in ("server", "rack", "fabric"):
+        kept: list[int] = []
+        for near in _together(fabric, rest, place):
+            whole = len(near) - len(near) % tp if near else 0
+            groups += [tuple(near[i : i + tp]) for i in range(0, whole, tp)]
+            kept += near[whole:]
+        rest = sorted(kept)
+    return tuple(sorted(groups))
+
+
+def _together(fabric: Fabric, hosts: list[int], place: str) -> list[list[int]]:
+    """The hosts by server, by rack or all together; a host without a server or rack is left."""
+    if place == "fabric":
+        return [hosts]
+    found: dict[int, list[int]] = {}
+    alone: list[list[int]] = []
+    for host in hosts:
+        node = fabric.nodes[host]
+        number = node.server if place == "server" else node.rack
+        if number < 0:
+            alone.append([host])
+        else:
+            found.setdefault(number, []).append(host)
+    return [*found.values(), *alone]
+
+
+def links(
+    routes: Routes,
+    prefill: tuple[tuple[int, ...], ...],
+    decode: tuple[tuple[int, ...], ...],
+) -> NDArray[np.int32]:
+    """Links crossed from every prefill to every decode instance, -1 where some rank has no path.
+
+    Rank i sends to rank i; the farthest pair of ranks counts.
+    """
+    tp = min(len(prefill[0]), len(decode[0]))
+    far = np.zeros((len(prefill), len(decode)), np.int32)
+    cut = np.zeros(far.shape, np.bool_)
+    for rank in range(tp):
+        near = routes.distances([p[rank] for p in prefill], [d[rank] for d in decode])
+        far = np.maximum(far, near)
+        cut |= near < 0
+    far[cut] = -1
+    return far
+
+
+@dataclass(frozen=True)
+class Pool:
+    """Equal instances of one model for one role.
+
+    ``max_batch`` is the largest number of sequences in a decode step; ``reserve`` the share of GPU
+    memory that neither weights nor KV cache may take; ``kv_dtype`` the format of cached values,
+    the model's own when None; ``efficiency`` overrides the one stated for the GPU.
+    """
+
+    instances: tuple[tuple[int, ...], ...]
+    model: Model
+    gpu: Gpu
+    tp: int = 1
+    max_batch: int = DEFAULT_MAX_BATCH
+    efficiency: Efficiency | None = None
+    reserve: float = DEFAULT_RESERVE
+    kv_dtype: str | None = None
+
+    def __post_init__(self) -> None:
+        if not self.instances:
+            raise ComputeError("pool without instances: give at least one tuple of hosts")
+        if self.max_batch < 1:
+            raise ComputeError(f"max_batch {self.max_batch}: must be at least 1; write e.g. 256")
+        for hosts in self.instances:
+            if len(hosts) != self.tp:
+                raise ComputeError(
+                    f"instance {hosts}: {len(hosts)} hosts for tp {self.tp}; give one a rank"
+                )
+
+    @cached_property
+    def prefill_cost(self) -> PrefillCost:
+        """What a prompt costs."""
+        return prefill_cost(self.model, self.gpu, self.tp, self.efficiency)
+
+    @cached_property
+    def decode_cost(self) -> DecodeCost:
+        """What a decode step costs."""
+        return decode_step(self.model, self.gpu, self.tp, self.efficiency, self.kv_dtype)
+
+    @cached_property
+    def kv_capacity_bytes(self) -> int:
+        """KV bytes that one instance holds."""
+        return kv_capacity_bytes(self.model, self.gpu, self.tp, self.reserve)
+
+    def kv_bytes(self, tokens: int) -> int:
+        """KV bytes of a context of ``tokens``."""
+        return self.model.kv_bytes(tokens, self.kv_dtype)
+
+
+@dataclass(frozen=True)
+class Deployment:
+    """A prefill and a decode pool of one model, and how the cache moves between them.
+
+    Refuses different models or KV formats, unequal tensor parallelism, weights that do not fit,
+    and a host in both pools.
+    """
+
+    prefill: Pool
+    decode: Pool
+    handoff: Handoff = field(default_factory=Handoff)
+
+    def __post_init__(self) -> None:
+        one, other = self.prefill, self.decode
+        if one.model != other.model:
+            raise ComputeError(
+                f"prefill model {one.model.name}, decode model {other.model.name}: a KV cache can "
+                "only be read by the model that wrote it; write one model"
+            )
+        if one.kv_dtype != other.kv_dtype:
+            raise ComputeError(
+                f"KV format {one.kv_dtype} in prefill, {other.kv_dtype} in decode: must be equal"
+            )
+        check_pair(one.model, one.tp, other.tp)
+        both = {h for i in one.instances for h in i} & {h for i in other.instances for h in i}
+        if both:
+            raise ComputeError(f"host {min(both)}: in both pools; give every host one role")
+        for pool in (one, other):
+            _ = pool.kv_capacity_bytes
