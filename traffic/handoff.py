@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from topo.unit import show_size
+from traffic.draw import mix
 from traffic.emulator import FLOW
 from traffic.error import HandoffError
 from traffic.model import Model
@@ -29,8 +30,6 @@ descriptors), 5.7 to 11.3 MB those of ai-dynamo/nixl#1401.
 
 DEFAULT_PRIORITY: Final = 3
 """The class of the data: priorities 3 and 4 are lossless in SONiC's default qos_config.j2."""
-
-_MASK: Final = 2**64 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,12 +126,5 @@ def flows(
 
 
 def entropy(seed: int, request: int, rank: int) -> int:
-    """32 bits that spread queue pairs over paths: SplitMix64 (Steele et al. 2014) of the three."""
-    return _mix(_mix(_mix(seed & _MASK) ^ request) ^ rank) >> 32
-
-
-def _mix(value: int) -> int:
-    value = (value + 0x9E3779B97F4A7C15) & _MASK
-    value = ((value ^ (value >> 30)) * 0xBF58476D1CE4E5B9) & _MASK
-    value = ((value ^ (value >> 27)) * 0x94D049BB133111EB) & _MASK
-    return value ^ (value >> 31)
+    """32 bits that spread queue pairs over paths: `traffic.draw.mix` of the three."""
+    return mix(mix(mix(seed) ^ request) ^ rank) >> 32

@@ -1,0 +1,1 @@
+"""Recorded request traces: readers for public formats, and their replay."""

@@ -1,0 +1,63 @@
+"""Arrivals recorded on coarse ticks, and their spreading.
+
+The Mooncake traces are stamped about every 3 s with some ten requests a stamp; replayed as they
+are, they invent synchronised bursts that no user sent. Spreading each stamp's requests uniformly
+over the time to the next stamp, in their recorded order, keeps the count of every tick and assumes
+nothing but an even rate inside it.
+"""
+
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from topo.unit import PS_PER_MS, show_duration
+from traffic.seed import generator
+from traffic.summary import peak_to_mean
+
+_SHORTEST_PS: Final = 100 * PS_PER_MS
+_EVEN: Final = 0.01
+
+
+def tick(arrival_ps: NDArray[np.int64]) -> int:
+    """The tick that arrivals sit on, picoseconds, or 0 when they do not.
+
+    They do when most rows share their stamp with another row, and nine in ten of the distances
+    between stamps lie within 1 % of a whole multiple of their median, which is at least 100 ms.
+    """
+    stamps, sizes = np.unique(arrival_ps, return_counts=True)
+    if len(stamps) < 3 or sizes[sizes > 1].sum() * 2 < len(arrival_ps):
+        return 0
+    gaps = np.diff(stamps)
+    median = int(np.median(gaps))
+    if median < _SHORTEST_PS:
+        return 0
+    off = np.abs(gaps - np.rint(gaps / median) * median)
+    return median if np.mean(off <= _EVEN * median) >= 0.9 else 0
+
+
+def inside_tick(
+    arrival_ps: NDArray[np.int64], tick_ps: int, seed: int | None
+) -> tuple[NDArray[np.int64], str]:
+    """The arrivals spread inside their tick by the seed (None: as they are), and what was done.
+
+    Arrivals stay in recorded order and before the next stamp.
+    """
+    stamps, sizes = np.unique(arrival_ps, return_counts=True)
+    raw = (
+        f"Arrivals are recorded on ticks of about {show_duration(tick_ps)} "
+        f"({len(arrival_ps) / len(stamps):.1f} requests a tick, at most {sizes.max()})"
+    )
+    if seed is None:
+        return arrival_ps, f"{raw} and are replayed so: the bursts are an artefact of the ticks."
+    room = np.minimum(np.append(np.diff(stamps), tick_ps), tick_ps)
+    group = np.repeat(np.arange(len(stamps)), sizes)
+    place = generator(seed, "tick jitter").random(len(arrival_ps))
+    # Sorting by (tick, place) hands the draws of a tick to its rows in recorded order.
+    place = place[np.lexsort((place, group))]
+    spread = arrival_ps + (place * room[group]).astype(np.int64)
+    return spread, (
+        f"{raw}; each was moved uniformly inside its tick, in recorded order (seed {seed}). "
+        f"Busiest second over mean rate: {peak_to_mean(arrival_ps):.1f} as recorded, "
+        f"{peak_to_mean(spread):.1f} spread."
+    )
