@@ -21,7 +21,7 @@ from topo.family.parameter import (
 class LeafSpine(Parameters, frozen=True, kw_only=True):
     """Parameters of a leaf-spine.
 
-    leaves: the fewest that fit when None. spines: the fewest that give every leaf the same number
+    leaves: the fewest that fit, at least 2, when None. spines: the fewest that give every leaf the same number
     of links to each of them, at least 2 where a leaf has 2 uplinks, when None. trunk: parallel
     links between a leaf and a spine. oversubscription: 1 when None and spines or trunk are left
     to choose.
@@ -73,7 +73,12 @@ def _two_tiers(spec: LeafSpine) -> tuple[int, int, int, int]:
             f"leaf_spine: leaves {spec.leaves}: more than the {hosts} hosts; "
             f"write leaves: {hosts} or fewer"
         )
-    choices = range(1, min(hosts, radix) + 1) if spec.leaves is None else [spec.leaves]
+    if hosts < 2 or spec.leaves == 1:
+        raise FabricError(
+            f"leaf_spine: {hosts} hosts on {spec.leaves or 1} leaf: a spine joins at least "
+            "2 leaves; write hosts: 2 and leaves: 2 or more"
+        )
+    choices = range(2, min(hosts, radix) + 1) if spec.leaves is None else [spec.leaves]
     for leaves in choices:
         each = -(-hosts // leaves)
         found = _spines(spec, leaves, each)

@@ -1,0 +1,68 @@
+"""A fabric in a dozen lines: what it has, what it can carry, what it costs by the model.
+
+Every row carries its unit; values that need roles are left out while no roles are placed.
+"""
+
+import math
+from collections import Counter
+
+from topo.bom import TIER_NAMES, bom
+from topo.capacity import (
+    diameter,
+    distance_counts,
+    mean_distance,
+    mu,
+    oversubscription,
+    relative_mu,
+)
+from topo.deadlock import dependency_cycle, handoff_pairs
+from topo.fabric import Fabric, Role
+from topo.route import Routes, equal_cost
+from topo.unit import show_rate
+
+
+def describe(fabric: Fabric, routes: Routes | None = None) -> dict[str, str]:
+    """What a network architect asks first, as label -> text, in reading order.
+
+    ``routes`` saves routing the fabric once more. The deadlock row is the static check of
+    `topo.deadlock` over all prefill and decode pairs, ACKs included.
+    """
+    routes = equal_cost(fabric) if routes is None else routes
+    parts = bom(fabric)
+    roles = Counter(str(host.role) for host in fabric.hosts if host.role is not Role.NONE)
+    placed = ", ".join(f"{count} {role}" for role, count in sorted(roles.items(), reverse=True))
+    tiers = ", ".join(
+        f"{count} {TIER_NAMES.get(tier, f'tier {tier}')}" for tier, count in parts.switches.items()
+    )
+    models = Counter((s.switch.ports, s.switch.rate_bps) for s in fabric.switches if s.switch)
+    rows = {
+        "fabric": fabric.name,
+        "hosts": f"{len(fabric.hosts)} ({placed})" if placed else str(len(fabric.hosts)),
+        "switches": f"{sum(parts.switches.values())} ({tiers})",
+        "switch models": ", ".join(
+            f"{count} of {ports} x {show_rate(rate)}"
+            for (ports, rate), count in sorted(models.items())
+        ),
+        "cables between switches": str(parts.switch_cables),
+        "host cables": str(parts.host_cables),
+        "oversubscription": _ratio(oversubscription(fabric)),
+        "longest path": f"{diameter(fabric, routes)} links",
+        "mean path": f"{mean_distance(fabric, routes):.4f} links",
+        "host pairs without a path": str(distance_counts(fabric, routes).get(-1, 0)),
+        "model cost": f"{parts.cost_usd:,} USD (switches and links between them; a model)",
+    }
+    if fabric.hosts_with(Role.PREFILL, Role.BOTH) and fabric.hosts_with(Role.DECODE, Role.BOTH):
+        flow = mu(fabric)
+        rows["mu, prefill to decode"] = (
+            f"{show_rate(flow)} ({relative_mu(fabric):.1%} of the smaller pool's NICs)"
+        )
+        rows["model cost per Gbps of mu"] = f"{parts.usd_per_gbps(flow):,.1f} USD"
+        cycle = dependency_cycle(fabric, routes, handoff_pairs(fabric))
+        rows["buffer-dependency cycle"] = (
+            "none: PFC cannot deadlock" if cycle is None else " -> ".join([*cycle, cycle[0]])
+        )
+    return rows
+
+
+def _ratio(value: float) -> str:
+    return "no uplinks" if math.isinf(value) else f"{value:.3g}:1"
