@@ -29,7 +29,8 @@ class Bipartite(Parameters, frozen=True, kw_only=True):
 
     leaves: leaves on each side, the fewest that fit when None. degree: decode leaves that a
     prefill leaf is linked to, all of its group when None. groups: islands, 1 when None. trunk:
-    parallel links a pair, the fewest that keep the oversubscription (1 when None) otherwise.
+    parallel links a pair, the fewest that keep the oversubscription when None. oversubscription:
+    1 when None and trunk is left to choose.
     """
 
     leaves: Count | None = None

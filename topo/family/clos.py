@@ -21,10 +21,10 @@ from topo.family.parameter import (
 class LeafSpine(Parameters, frozen=True, kw_only=True):
     """Parameters of a leaf-spine.
 
-    leaves: the fewest that fit, at least 2, when None. spines: the fewest that give every leaf the same number
-    of links to each of them, at least 2 where a leaf has 2 uplinks, when None. trunk: parallel
-    links between a leaf and a spine. oversubscription: 1 when None and spines or trunk are left
-    to choose.
+    leaves: the fewest that fit, at least 2, when None. spines: the fewest that give every leaf the
+    same number of links to each of them, at least 2 where a leaf has 2 uplinks, when None. trunk:
+    parallel links between a leaf and a spine. oversubscription: 1 when None and spines or trunk
+    are left to choose.
     """
 
     leaves: Count | None = None
