@@ -1,0 +1,97 @@
+"""What a switch port runs: PFC with headroom, the shared buffer, ECN, priorities, the scheduler.
+
+One frozen value that every emulator and report shares. Sizes are bytes. The defaults are those of
+a SONiC lossless fabric where a source could be read.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from emulate.headroom import RULES
+from emulate.marking import PROFILES, Threshold
+from topo.error import KvfabricError
+
+PRIORITIES: Final = 8
+_MOST_ALPHA: Final = 64.0
+
+
+class DisciplineError(KvfabricError):
+    """A queue discipline that cannot be."""
+
+
+@dataclass(frozen=True, slots=True)
+class Discipline:
+    """The queue discipline of all switches.
+
+    pfc: priority flow control for the ``lossless`` priorities; without it they drop like others.
+    headroom: a rule of `emulate.headroom` by name, or bytes, of each lossless class of each port.
+    alpha: dynamic threshold of a lossless ingress group (SONiC dynamic_th 0 is alpha 1:
+        pg_profile_lookup.ini of the SN5610N).
+    egress_alpha: dynamic threshold of a lossy egress queue; by default the same.
+    xon_offset_bytes: how far below the threshold a stopped group is released (HPCC simulator,
+        switch-mmu.cc: 3072).
+    reserve_bytes: guaranteed to each lossless group (HPCC simulator, switch-mmu.cc: 4096).
+    ecn: a profile of `emulate.marking` by name, or ``off``.
+    marking: the queue is looked at when a frame is put in, or when it is taken out.
+    lossless: priorities under PFC (RoCE on priority 3: Cumulus Linux, RDMA over converged
+        Ethernet).
+    strict: priorities served before the others, the highest first (there, CNP on priority 6).
+    weights: of the other priorities, for deficit round robin (there, equal shares).
+    """
+
+    pfc: bool = True
+    headroom: str | int = "sonic"
+    alpha: float = 1.0
+    egress_alpha: float = 1.0
+    xon_offset_bytes: int = 3072
+    reserve_bytes: int = 4096
+    ecn: str = "sonic"
+    marking: Literal["enqueue", "dequeue"] = "enqueue"
+    lossless: tuple[int, ...] = (3,)
+    strict: tuple[int, ...] = (6,)
+    weights: tuple[int, ...] = (1,) * PRIORITIES
+
+    def __post_init__(self) -> None:
+        if isinstance(self.headroom, str) and self.headroom not in RULES:
+            raise DisciplineError(
+                f"headroom {self.headroom!r}: no such rule; write {', '.join(RULES)} or the bytes"
+            )
+        if isinstance(self.headroom, int) and self.headroom < 0:
+            raise DisciplineError(f"headroom {self.headroom} B: must not be negative")
+        for name, alpha in (("alpha", self.alpha), ("egress_alpha", self.egress_alpha)):
+            if not 0 < alpha <= _MOST_ALPHA:
+                raise DisciplineError(
+                    f"{name} {alpha}: must be above 0 and at most 64; write 1 or 0.125"
+                )
+        for name, value in (
+            ("xon_offset", self.xon_offset_bytes),
+            ("reserve", self.reserve_bytes),
+        ):
+            if value < 0:
+                raise DisciplineError(f"{name} {value} B: must not be negative")
+        if self.ecn != "off" and self.ecn not in PROFILES:
+            raise DisciplineError(
+                f"ecn {self.ecn!r}: no such profile; write {', '.join(PROFILES)} or off"
+            )
+        if self.marking not in ("enqueue", "dequeue"):
+            raise DisciplineError(f"marking {self.marking!r}: write enqueue or dequeue")
+        _refuse_priorities("lossless", self.lossless)
+        _refuse_priorities("strict", self.strict)
+        if len(self.weights) != PRIORITIES or not all(1 <= w <= 255 for w in self.weights):
+            raise DisciplineError(f"weights {self.weights}: write eight whole numbers, 1 to 255")
+
+    def threshold(self, rate_bps: int) -> Threshold | None:
+        """When a port of that rate marks; None when it never does."""
+        return None if self.ecn == "off" else PROFILES[self.ecn].threshold(rate_bps)
+
+    @property
+    def protected(self) -> tuple[int, ...]:
+        """The priorities that are lossless in effect."""
+        return self.lossless if self.pfc else ()
+
+
+def _refuse_priorities(name: str, priorities: Iterable[int]) -> None:
+    for priority in priorities:
+        if not 0 <= priority < PRIORITIES:
+            raise DisciplineError(f"{name} priority {priority}: write 0 to 7")

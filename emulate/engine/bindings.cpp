@@ -1,0 +1,265 @@
+// The Python face of the engine: settings in as plain numbers and arrays, tables out as arrays.
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/array.h>
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
+
+#include "reference.hpp"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+namespace kvfabric {
+
+namespace {
+
+template <typename T>
+using In = nb::ndarray<const T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+
+template <typename T>
+std::vector<T> values(const In<T>& array) {
+    return {array.data(), array.data() + array.size()};
+}
+
+// A numpy array that owns a copy of the values.
+template <typename T>
+nb::object array_of(std::vector<T> from) {
+    auto* kept = new std::vector<T>(std::move(from));
+    nb::capsule owner(kept, [](void* p) noexcept { delete static_cast<std::vector<T>*>(p); });
+    return nb::cast(nb::ndarray<nb::numpy, T, nb::ndim<1>>(kept->data(), {kept->size()}, owner));
+}
+
+// One column of a table: a number of each item that is kept.
+template <typename Items, typename Number>
+nb::object column(const Items& items, Number number) {
+    std::vector<std::int64_t> out;
+    out.reserve(items.size());
+    for (const auto& item : items) out.push_back(static_cast<std::int64_t>(number(item)));
+    return array_of(std::move(out));
+}
+
+FabricSetting fabric_setting(const In<std::int32_t>& first, const In<std::int32_t>& node,
+                             const In<std::int32_t>& reverse, const In<std::int64_t>& rate_bps,
+                             const In<std::int64_t>& delay_ps, const In<std::uint8_t>& is_switch,
+                             const In<std::int64_t>& buffer_bytes,
+                             const In<std::int64_t>& latency_ps) {
+    return {values(first),    values(node),      values(reverse),      values(rate_bps),
+            values(delay_ps), values(is_switch), values(buffer_bytes), values(latency_ps)};
+}
+
+RouteSetting route_setting(std::int32_t groups, const In<std::int32_t>& group,
+                           const In<std::int32_t>& first, const In<std::int32_t>& ports,
+                           const In<std::int32_t>& host_first,
+                           const In<std::int32_t>& host_ports) {
+    return {values(group),      values(first),      values(ports),
+            values(host_first), values(host_ports), groups};
+}
+
+DisciplineSetting discipline_setting(
+    std::uint8_t lossless, std::uint8_t strict, bool mark_at_dequeue,
+    const std::array<std::uint8_t, 8>& weight, std::int64_t alpha_q16,
+    std::int64_t egress_alpha_q16, Bytes reserve_bytes, Bytes xon_offset_bytes,
+    const In<std::int64_t>& headroom_bytes, const In<std::int64_t>& kmin_bytes,
+    const In<std::int64_t>& kmax_bytes, const In<std::uint64_t>& pmax_q32,
+    const In<std::int64_t>& response_ps) {
+    return {lossless,           strict,
+            mark_at_dequeue,    weight,
+            alpha_q16,          egress_alpha_q16,
+            reserve_bytes,      xon_offset_bytes,
+            values(headroom_bytes), values(kmin_bytes),
+            values(kmax_bytes), values(pmax_q32),
+            values(response_ps)};
+}
+
+TransportSetting transport_setting(Bytes mtu, std::int64_t ack_every, std::int64_t window,
+                                   Time timeout_ps, Time issue_ps, Time cnp_interval_ps,
+                                   std::uint8_t cnp_priority, bool controlled,
+                                   const DcqcnSetting& dcqcn, const In<std::int64_t>& least_bps,
+                                   const In<std::int64_t>& additive_bps,
+                                   const In<std::int64_t>& hyper_bps) {
+    return {mtu,          ack_every,         window,     timeout_ps,
+            issue_ps,     cnp_interval_ps,   cnp_priority, controlled,
+            dcqcn,        values(least_bps), values(additive_bps), values(hyper_bps)};
+}
+
+DcqcnSetting dcqcn_setting(Time alpha_period_ps, Time cut_period_ps, Time increase_period_ps,
+                           Bytes increase_bytes, std::int64_t keep_q10, std::int64_t initial_q10,
+                           int gd_shift, std::int64_t least_percent, int recovery, bool clamp,
+                           bool clamp_after_timer, std::int64_t least_bps,
+                           std::int64_t additive_bps, std::int64_t hyper_bps) {
+    return {alpha_period_ps, cut_period_ps, increase_period_ps, increase_bytes,   keep_q10,
+            initial_q10,     gd_shift,      least_percent,      recovery,         clamp,
+            clamp_after_timer, least_bps,   additive_bps,       hyper_bps};
+}
+
+std::int64_t submit(Reference& engine, const In<std::int64_t>& flow,
+                    const In<std::int64_t>& handoff, const In<std::int32_t>& source,
+                    const In<std::int32_t>& destination, const In<std::int64_t>& bytes,
+                    const In<std::int64_t>& descriptors, const In<std::uint32_t>& entropy,
+                    const In<std::int32_t>& path, const In<std::uint8_t>& priority,
+                    const In<std::int64_t>& release_ps) {
+    std::vector<FlowSetting> flows;
+    flows.reserve(flow.size());
+    for (std::size_t i = 0; i < flow.size(); ++i) {
+        flows.push_back({flow(i), handoff(i), source(i), destination(i), bytes(i), descriptors(i),
+                         entropy(i), path(i), priority(i), release_ps(i)});
+    }
+    return engine.submit(flows);
+}
+
+nb::tuple advance(Reference& engine, Time until_ps) {
+    Time now = 0;
+    {
+        nb::gil_scoped_release release;
+        now = engine.advance(until_ps);
+    }
+    std::vector<std::int64_t> done(engine.completed().begin(), engine.completed().end());
+    std::sort(done.begin(), done.end());
+    return nb::make_tuple(now, array_of(std::move(done)));
+}
+
+nb::dict observe(const Reference& engine) {
+    const LinkState& state = engine.latched();
+    nb::dict table;
+    table["queued_bytes"] = array_of(state.queued);
+    table["paused"] = array_of(state.paused);
+    table["utilisation"] = array_of(state.utilisation);
+    return table;
+}
+
+nb::dict flow_table(const Reference& engine) {
+    std::vector<const Flow*> flows;
+    for (const Flow& flow : engine.flows()) {
+        if (flow.submitted) flows.push_back(&flow);
+    }
+    nb::dict table;
+    const auto put = [&](const char* name, auto number) {
+        table[name] = column(flows, [&](const Flow* flow) { return number(*flow); });
+    };
+    put("flow", [](const Flow& f) { return f.setting.flow; });
+    put("handoff", [](const Flow& f) { return f.setting.handoff; });
+    put("source", [](const Flow& f) { return f.setting.source; });
+    put("destination", [](const Flow& f) { return f.setting.destination; });
+    put("bytes", [](const Flow& f) { return f.setting.bytes; });
+    put("release_ps", [](const Flow& f) { return f.setting.release; });
+    put("finish_ps", [](const Flow& f) { return f.finish; });
+    put("sender_done_ps", [](const Flow& f) { return f.sender_done; });
+    put("ideal_ps", [](const Flow& f) { return f.ideal; });
+    put("hops", [](const Flow& f) { return f.hops; });
+    put("packets", [](const Flow& f) { return f.segment.packets(); });
+    put("marked", [](const Flow& f) { return f.marked; });
+    put("resent_bytes", [](const Flow& f) { return f.resent; });
+    put("timeouts", [](const Flow& f) { return f.timeouts; });
+    put("spurious_timeouts", [](const Flow& f) { return f.spurious; });
+    put("lost_packets", [](const Flow& f) { return f.lost; });
+    put("cnps", [](const Flow& f) { return f.cnps; });
+    put("rate_bps", [](const Flow& f) { return f.rate.rate(); });
+    return table;
+}
+
+nb::dict port_table(const Reference& engine) {
+    const Time now = engine.now();
+    nb::dict table;
+    const auto put = [&](const char* name, auto number) {
+        table[name] = column(engine.ports(), number);
+    };
+    put("tx_bytes", [](const Port& p) { return p.sent_bytes; });
+    put("tx_packets", [](const Port& p) { return p.sent_packets; });
+    put("busy_ps", [](const Port& p) { return p.busy_time; });
+    put("paused_ps", [now](const Port& p) {
+        Time most = 0;
+        for (const PauseReceiver& receiver : p.obeys) most = std::max(most, receiver.spent(now));
+        return most;
+    });
+    put("pauses", [](const Port& p) { return p.pauses; });
+    put("marked", [](const Port& p) { return p.marked; });
+    put("drops", [](const Port& p) { return p.drops; });
+    put("max_queue_bytes", [](const Port& p) { return p.most_waiting; });
+    return table;
+}
+
+nb::dict totals(const Reference& engine) {
+    const Totals& t = engine.totals();
+    nb::dict table;
+    table["events"] = t.events;
+    table["packet_hops"] = t.packet_hops;
+    table["drops_buffer"] = t.drops_buffer;
+    table["drops_lossless"] = t.drops_lossless;
+    table["bytes_sent"] = t.bytes_sent;
+    table["bytes_delivered"] = t.bytes_delivered;
+    table["bytes_discarded"] = t.bytes_discarded;
+    table["bytes_dropped"] = t.bytes_dropped;
+    table["bytes_in_flight"] = engine.in_flight();
+    table["pause_frames"] = t.pause_frames;
+    table["acks"] = t.acks;
+    table["naks"] = t.naks;
+    table["cnps"] = t.cnps;
+    return table;
+}
+
+Time ideal_ps(Bytes bytes, std::int64_t descriptors, Bytes mtu, Time issue_ps,
+              const std::vector<std::int64_t>& rates_bps, const std::vector<Time>& delays_ps,
+              bool recurrence) {
+    std::vector<Hop> hops;
+    for (std::size_t i = 0; i < rates_bps.size(); ++i) {
+        hops.push_back({rates_bps[i], delays_ps.at(i)});
+    }
+    const Segment segment(bytes, descriptors, mtu);
+    return recurrence ? ideal_by_recurrence(segment, hops, issue_ps)
+                      : ideal(segment, hops, issue_ps);
+}
+
+}  // namespace
+
+}  // namespace kvfabric
+
+NB_MODULE(_engine, m) {
+    using namespace kvfabric;
+    m.attr("DATA_OVERHEAD") = data_overhead;
+    m.attr("ACK_WIRE") = ack_wire;
+    m.attr("CNP_WIRE") = cnp_wire;
+    m.attr("PAUSE_WIRE") = pause_wire;
+    m.attr("STORED_LESS") = preamble_and_gap;
+
+    nb::class_<FabricSetting>(m, "FabricSetting");
+    nb::class_<RouteSetting>(m, "RouteSetting");
+    nb::class_<DisciplineSetting>(m, "DisciplineSetting");
+    nb::class_<TransportSetting>(m, "TransportSetting");
+    nb::class_<DcqcnSetting>(m, "DcqcnSetting");
+    m.def("fabric_setting", &fabric_setting, nb::kw_only(), "first"_a, "node"_a, "reverse"_a,
+          "rate_bps"_a, "delay_ps"_a, "is_switch"_a, "buffer_bytes"_a, "latency_ps"_a);
+    m.def("route_setting", &route_setting, nb::kw_only(), "groups"_a, "group"_a, "first"_a,
+          "ports"_a, "host_first"_a, "host_ports"_a);
+    m.def("discipline_setting", &discipline_setting, nb::kw_only(), "lossless"_a, "strict"_a,
+          "mark_at_dequeue"_a, "weight"_a, "alpha_q16"_a, "egress_alpha_q16"_a, "reserve_bytes"_a,
+          "xon_offset_bytes"_a, "headroom_bytes"_a, "kmin_bytes"_a, "kmax_bytes"_a, "pmax_q32"_a,
+          "response_ps"_a);
+    m.def("dcqcn_setting", &dcqcn_setting, nb::kw_only(), "alpha_period_ps"_a, "cut_period_ps"_a,
+          "increase_period_ps"_a, "increase_bytes"_a, "keep_q10"_a, "initial_q10"_a, "gd_shift"_a,
+          "least_percent"_a, "recovery"_a, "clamp"_a, "clamp_after_timer"_a, "least_bps"_a,
+          "additive_bps"_a, "hyper_bps"_a);
+    m.def("transport_setting", &transport_setting, nb::kw_only(), "mtu"_a, "ack_every"_a,
+          "window"_a, "timeout_ps"_a, "issue_ps"_a, "cnp_interval_ps"_a, "cnp_priority"_a,
+          "controlled"_a, "dcqcn"_a, "least_bps"_a, "additive_bps"_a, "hyper_bps"_a);
+
+    nb::class_<Reference>(m, "Reference")
+        .def(nb::init<FabricSetting, RouteSetting, DisciplineSetting, TransportSetting,
+                      std::uint64_t, Time>(),
+             nb::kw_only(), "fabric"_a, "routes"_a, "discipline"_a, "transport"_a, "seed"_a,
+             "tick_ps"_a)
+        .def("submit", &submit, nb::kw_only(), "flow"_a, "handoff"_a, "source"_a, "destination"_a,
+             "bytes"_a, "descriptors"_a, "entropy"_a, "path"_a, "priority"_a, "release_ps"_a)
+        .def("advance", &advance, "until_ps"_a,
+             nb::sig("def advance(self, until_ps: int) -> tuple[int, NDArray[numpy.int64]]"))
+        .def("observe", &observe, nb::sig("def observe(self) -> dict[str, NDArray[numpy.generic]]"))
+        .def("flow_table", &flow_table,
+             nb::sig("def flow_table(self) -> dict[str, NDArray[numpy.int64]]"))
+        .def("port_table", &port_table,
+             nb::sig("def port_table(self) -> dict[str, NDArray[numpy.int64]]"))
+        .def("totals", &totals, nb::sig("def totals(self) -> dict[str, int]"));
+
+    m.def("ideal_ps", &ideal_ps, nb::kw_only(), "bytes"_a, "descriptors"_a, "mtu"_a, "issue_ps"_a,
+          "rates_bps"_a, "delays_ps"_a, "recurrence"_a);
+}

@@ -1,0 +1,131 @@
+// The shared buffer of one switch: who may store a frame, and when a group must be stopped.
+//
+// A frame is counted once, from its last bit in to its last bit out, in its ingress group (port,
+// priority) and its egress queue (port, priority). A lossless group fills its reserve, then the
+// shared pool up to the dynamic threshold alpha * (pool - used) (Choudhury and Hahne, Dynamic
+// queue length thresholds for shared-memory packet switches, ToN 1998), then its headroom; it
+// drains in reverse. A lossy frame needs room under the dynamic threshold of its egress queue.
+// Stopping is evaluated at the group's own arrivals and release at its own departures only. A
+// group is released when its count above the reserve is 0, or when its headroom is empty and the
+// count is at most threshold - offset.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <vector>
+
+#include "time.hpp"
+
+namespace kvfabric {
+
+struct BufferSetting {
+    Bytes total = 0;
+    Bytes reserve = 0;              // of each lossless group
+    Bytes xon_offset = 0;
+    std::int64_t alpha_q16 = 0;     // of a lossless group
+    std::int64_t egress_q16 = 0;    // of a lossy queue
+    std::uint8_t lossless = 0;      // one bit a priority
+    std::vector<Bytes> headroom;    // of each port, for each lossless priority
+};
+
+class SharedBuffer {
+public:
+    explicit SharedBuffer(const BufferSetting& setting)
+        : setting_(setting), groups_(setting.headroom.size() * 8), queues_(groups_.size(), 0) {
+        pool_ = setting.total;
+        for (int priority = 0; priority < 8; ++priority) {
+            if (!lossless(priority)) continue;
+            for (const Bytes headroom : setting.headroom) pool_ -= headroom + setting.reserve;
+        }
+    }
+
+    // Counts the frame and returns true, or returns false when there is no room for it.
+    bool admit(std::size_t port, int priority, std::size_t egress, Bytes frame) {
+        Group& group = groups_[port * 8 + static_cast<std::size_t>(priority)];
+        Bytes& queue = queues_[egress * 8 + static_cast<std::size_t>(priority)];
+        if (!lossless(priority)) {
+            if (used_ + frame > pool_ || queue + frame > limit(setting_.egress_q16)) return false;
+            group.shared += frame;
+            used_ += frame;
+        } else if (!place(group, port, frame)) {
+            return false;
+        }
+        queue += frame;
+        return true;
+    }
+
+    // After an arrival: must the sender of this group stop?
+    bool over(std::size_t port, int priority) const {
+        if (!lossless(priority)) return false;
+        const Group& group = groups_[port * 8 + static_cast<std::size_t>(priority)];
+        return group.headroom > 0 || group.shared > threshold();
+    }
+
+    // The last bit of a frame has left.
+    void release(std::size_t port, int priority, std::size_t egress, Bytes frame) {
+        Group& group = groups_[port * 8 + static_cast<std::size_t>(priority)];
+        queues_[egress * 8 + static_cast<std::size_t>(priority)] -= frame;
+        const Bytes from_headroom = std::min(frame, group.headroom);
+        group.headroom -= from_headroom;
+        const Bytes from_shared = std::min(frame - from_headroom, group.shared);
+        group.shared -= from_shared;
+        used_ -= from_shared;
+        group.reserve -= frame - from_headroom - from_shared;
+    }
+
+    // After a departure: may the sender of this group go on?
+    bool under(std::size_t port, int priority) const {
+        const Group& group = groups_[port * 8 + static_cast<std::size_t>(priority)];
+        if (group.headroom > 0) return false;
+        return group.shared == 0 || group.shared <= threshold() - setting_.xon_offset;
+    }
+
+    // The present dynamic threshold of a lossless group.
+    Bytes threshold() const { return limit(setting_.alpha_q16); }
+
+    Bytes pool() const { return pool_; }
+    Bytes used() const { return used_; }
+    Bytes occupied(std::size_t port, int priority) const {
+        const Group& group = groups_[port * 8 + static_cast<std::size_t>(priority)];
+        return group.reserve + group.shared + group.headroom;
+    }
+    Bytes headroom_used(std::size_t port, int priority) const {
+        return groups_[port * 8 + static_cast<std::size_t>(priority)].headroom;
+    }
+    Bytes queued(std::size_t egress, int priority) const {
+        return queues_[egress * 8 + static_cast<std::size_t>(priority)];
+    }
+    bool lossless(int priority) const { return (setting_.lossless >> priority & 1) != 0; }
+
+private:
+    struct Group {
+        Bytes reserve = 0;
+        Bytes shared = 0;
+        Bytes headroom = 0;
+    };
+
+    Bytes limit(std::int64_t alpha_q16) const { return (alpha_q16 * (pool_ - used_)) >> 16; }
+
+    bool place(Group& group, std::size_t port, Bytes frame) {
+        const Bytes reserved = std::min(frame, setting_.reserve - group.reserve);
+        const Bytes rest = frame - reserved;
+        const bool fits = group.shared + rest <= threshold() && used_ + rest <= pool_;
+        if (rest > 0 && !fits) {
+            if (group.headroom + rest > setting_.headroom[port]) return false;
+            group.headroom += rest;
+        } else {
+            group.shared += rest;
+            used_ += rest;
+        }
+        group.reserve += reserved;
+        return true;
+    }
+
+    BufferSetting setting_;
+    std::vector<Group> groups_;
+    std::vector<Bytes> queues_;
+    Bytes pool_ = 0;
+    Bytes used_ = 0;
+};
+
+}  // namespace kvfabric

@@ -1,0 +1,61 @@
+// The time of one flow alone on an idle fabric.
+//
+// Per frame and hop: a frame starts when it has arrived whole, its work request has been issued and
+// the frame before it has left. When all frames but the last are equal, every hop takes whole
+// picoseconds a byte and nothing is waited for at the source, the recurrence has a closed form:
+// up to the frame before the last, a hop's departures are spaced by the slowest hop so far.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "frame.hpp"
+#include "segment.hpp"
+
+namespace kvfabric {
+
+struct Hop {
+    std::int64_t rate_bps = 0;
+    Time delay = 0;  // last bit out here to last bit in at the next node
+};
+
+inline Time ideal_by_recurrence(const Segment& segment, std::span<const Hop> hops, Time issue) {
+    std::vector<Serialiser> ports;
+    for (const Hop& hop : hops) ports.emplace_back(hop.rate_bps);
+    Time arrival = 0;
+    for (Sequence i = 0; i < segment.packets(); ++i) {
+        const Bytes wire = segment.payload(i) + data_overhead;
+        arrival = issue == 0 ? 0 : issue * (segment.descriptor(i) + 1);
+        for (std::size_t h = 0; h < hops.size(); ++h) {
+            const Time start = std::max(arrival, ports[h].end());
+            arrival = ports[h].finish(start, wire) + hops[h].delay;
+        }
+    }
+    return arrival;
+}
+
+inline Time ideal(const Segment& segment, std::span<const Hop> hops, Time issue) {
+    bool whole = issue == 0 && segment.uniform();
+    for (const Hop& hop : hops) {
+        whole = whole && ps_per_byte_q16(hop.rate_bps) % (1 << fraction_bits) == 0;
+    }
+    if (!whole) return ideal_by_recurrence(segment, hops, issue);
+    const Sequence full_frames = segment.packets() - 1;
+    const Bytes full = segment.payload(0) + data_overhead;
+    const Bytes last = segment.payload(full_frames) + data_overhead;
+    Time first_arrival = 0;
+    Time slowest = 0;
+    Time arrival = 0;
+    for (const Hop& hop : hops) {
+        const Serialiser port(hop.rate_bps);
+        const Time each = port.duration(full);
+        slowest = std::max(slowest, each);
+        const Time left =
+            full_frames == 0 ? 0 : first_arrival + each + slowest * (full_frames - 1);
+        arrival = std::max(arrival, left) + port.duration(last) + hop.delay;
+        first_arrival += each + hop.delay;
+    }
+    return arrival;
+}
+
+}  // namespace kvfabric

@@ -1,0 +1,35 @@
+// Random early marking (ECN) on the instantaneous queue.
+//
+// Never at or below Kmin, with probability Pmax * (q - Kmin) / (Kmax - Kmin) up to Kmax, always
+// above it (Zhu et al., Congestion control for large-scale RDMA deployments, SIGCOMM 2015, figure
+// 5). Whole numbers only: the probability is a 32-bit fraction compared with a 32-bit draw.
+#pragma once
+
+#include "time.hpp"
+
+namespace kvfabric {
+
+class Marker {
+public:
+    Marker() = default;
+    Marker(Bytes kmin, Bytes kmax, std::uint64_t pmax_q32)
+        : kmin_(kmin), kmax_(kmax), pmax_q32_(pmax_q32) {}
+
+    // False when no draw can lead to a mark.
+    bool possible(Bytes queue) const { return queue > kmin_; }
+
+    bool mark(Bytes queue, std::uint64_t hash) const {
+        if (queue <= kmin_) return false;
+        if (queue > kmax_) return true;
+        const auto above = static_cast<std::uint64_t>(queue - kmin_);
+        const auto range = static_cast<std::uint64_t>(kmax_ - kmin_);
+        return (hash >> 32) < pmax_q32_ * above / range;
+    }
+
+private:
+    Bytes kmin_ = never;
+    Bytes kmax_ = never;
+    std::uint64_t pmax_q32_ = 0;
+};
+
+}  // namespace kvfabric

@@ -1,0 +1,206 @@
+#include "reference.hpp"
+
+#include <stdexcept>
+
+namespace kvfabric {
+
+namespace {
+
+std::size_t index(std::int64_t value) { return static_cast<std::size_t>(value); }
+
+std::vector<std::optional<SharedBuffer>> shared_buffers(const FabricSetting& fabric,
+                                                        const DisciplineSetting& discipline) {
+    std::vector<std::optional<SharedBuffer>> buffers(fabric.is_switch.size());
+    for (std::size_t node = 0; node < buffers.size(); ++node) {
+        if (fabric.is_switch[node] == 0) continue;
+        BufferSetting setting;
+        setting.total = fabric.buffer[node];
+        setting.reserve = discipline.reserve;
+        setting.xon_offset = discipline.xon_offset;
+        setting.alpha_q16 = discipline.alpha_q16;
+        setting.egress_q16 = discipline.egress_alpha_q16;
+        setting.lossless = discipline.lossless;
+        setting.headroom.assign(discipline.headroom.begin() + fabric.first[node],
+                                discipline.headroom.begin() + fabric.first[node + 1]);
+        buffers[node].emplace(setting);
+    }
+    return buffers;
+}
+
+std::vector<DcqcnSetting> controls(const TransportSetting& transport) {
+    std::vector<DcqcnSetting> all;
+    for (std::size_t port = 0; port < transport.least_bps.size(); ++port) {
+        DcqcnSetting setting = transport.dcqcn;
+        setting.least_bps = transport.least_bps[port];
+        setting.additive_bps = transport.additive_bps[port];
+        setting.hyper_bps = transport.hyper_bps[port];
+        all.push_back(setting);
+    }
+    return all;
+}
+
+}  // namespace
+
+Reference::Reference(FabricSetting fabric, RouteSetting routes, DisciplineSetting discipline,
+                     TransportSetting transport, std::uint64_t seed, Time tick)
+    : fabric_(std::move(fabric)), discipline_(std::move(discipline)),
+      transport_(std::move(transport)), router_(fabric_, std::move(routes)), seed_(mix(seed)),
+      ports_(fabric_.node.size()), buffers_(shared_buffers(fabric_, discipline_)),
+      control_(controls(transport_)), tick_(tick), next_tick_(tick) {
+    for (std::size_t p = 0; p < ports_.size(); ++p) {
+        Port& port = ports_[p];
+        const std::size_t node = index(fabric_.node[p]);
+        port.node = static_cast<std::uint32_t>(node);
+        port.reverse = static_cast<std::uint32_t>(fabric_.reverse[p]);
+        port.at_host = fabric_.is_switch[node] == 0;
+        port.serialiser = Serialiser(fabric_.rate_bps[p]);
+        port.delay = fabric_.delay[p] + fabric_.latency[node];
+        port.pause = port.serialiser.duration(most_quanta * quantum_bytes);
+        port.response = std::max<Time>(0, discipline_.response[p] - fabric_.latency[node]);
+        port.scheduler = Scheduler(discipline_.strict, discipline_.weight);
+        port.marker = Marker(discipline_.kmin[p], discipline_.kmax[p], discipline_.pmax_q32[p]);
+        port.stops.fill(PauseSender(port.pause));
+    }
+    latched_.queued.assign(ports_.size(), 0);
+    latched_.paused.assign(ports_.size(), 0);
+    latched_.utilisation.assign(ports_.size(), 0.0);
+    busy_at_tick_.assign(ports_.size(), 0);
+}
+
+std::int64_t Reference::submit(const std::vector<FlowSetting>& flows) {
+    const std::size_t before = paths_.size();
+    std::vector<Flow> taken;
+    for (std::size_t row = 0; row < flows.size(); ++row) {
+        Flow flow;
+        flow.setting = flows[row];
+        const auto source = static_cast<std::uint64_t>(flow.setting.source);
+        const auto destination = static_cast<std::uint64_t>(flow.setting.destination);
+        const std::uint64_t there =
+            tuple_hash(seed_, source, destination, flow.setting.entropy);
+        const std::uint64_t back = tuple_hash(seed_, destination, source, flow.setting.entropy);
+        flow.path = static_cast<std::uint32_t>(paths_.size());
+        bool routed = router_.resolve(flow.setting.source, flow.setting.destination, there,
+                                      flow.setting.path, paths_);
+        flow.hops = static_cast<std::uint8_t>(paths_.size() - flow.path);
+        flow.back = static_cast<std::uint32_t>(paths_.size());
+        routed = routed && router_.resolve(flow.setting.destination, flow.setting.source, back,
+                                           -1, paths_);
+        flow.back_hops = static_cast<std::uint8_t>(paths_.size() - flow.back);
+        if (!routed) {
+            paths_.resize(before);
+            return static_cast<std::int64_t>(row);
+        }
+        flow.segment = Segment(flow.setting.bytes, flow.setting.descriptors, transport_.mtu);
+        flow.sender = GoBackNSender(flow.segment.packets());
+        flow.rate = Dcqcn(fabric_.rate_bps[paths_[flow.path]]);
+        flow.next_send = flow.setting.release;
+        flow.submitted = true;
+        std::vector<Hop> hops;
+        for (std::size_t hop = 0; hop < flow.hops; ++hop) {
+            const std::uint32_t port = paths_[flow.path + hop];
+            hops.push_back({fabric_.rate_bps[port], ports_[port].delay});
+        }
+        flow.ideal = ideal(flow.segment, hops, transport_.issue);
+        taken.push_back(flow);
+    }
+    for (const Flow& flow : taken) {
+        const std::size_t slot = index(flow.setting.flow);
+        if (slot >= flows_.size()) flows_.resize(slot + 1);
+        flows_[slot] = flow;
+        at(flow.setting.release, EventKind::timer, paths_[flow.path],
+           flow_timers + 2 * static_cast<std::uint32_t>(slot));
+    }
+    return -1;
+}
+
+Time Reference::advance(Time until) {
+    completed_.clear();
+    while (!events_.empty() && events_.top().time <= until) {
+        const Event event = events_.top();
+        if (!completed_.empty() && event.time > now_) return now_;
+        if (event.time >= next_tick_) latch_until(event.time);
+        events_.pop();
+        now_ = event.time;
+        ++totals_.events;
+        handle(event);
+    }
+    if (!completed_.empty()) return now_;
+    now_ = std::max(now_, until);
+    if (now_ >= next_tick_) latch_until(now_);
+    return now_;
+}
+
+void Reference::handle(const Event& event) {
+    const std::uint32_t port = event.port();
+    const std::uint32_t lane = event.lane();
+    switch (event.kind()) {
+    case EventKind::pause:
+        obey(port, lane);
+        break;
+    case EventKind::sent:
+        sent(port);
+        break;
+    case EventKind::arrival:
+        arrive(port);
+        break;
+    case EventKind::timer:
+        if (lane < refresh) {
+            expire_pause(port, static_cast<int>(lane));
+        } else if (lane < flow_timers) {
+            refresh_pause(port, static_cast<int>(lane - refresh));
+        } else if (((lane - flow_timers) & 1) == 0) {
+            release((lane - flow_timers) / 2);
+        } else {
+            expire_flow((lane - flow_timers) / 2);
+        }
+        break;
+    case EventKind::send:
+        if (ports_[port].wake <= now_) ports_[port].wake = never;
+        transmit(port);
+        break;
+    }
+}
+
+void Reference::at(Time time, EventKind kind, std::uint32_t port, std::uint32_t lane) {
+    events_.push(Event::make(time, kind, port, lane));
+}
+
+// Latches the last tick at most limit. Only the state before that instant's events counts; when
+// several ticks have passed without an event, the one before the last gives the time base.
+void Reference::latch_until(Time limit) {
+    if (tick_ == 0) return;
+    const Time last = limit / tick_ * tick_;
+    if (last > next_tick_) latch(last - tick_);
+    latch(last);
+    next_tick_ = last + tick_;
+}
+
+void Reference::latch(Time tick) {
+    for (std::size_t p = 0; p < ports_.size(); ++p) {
+        const Port& port = ports_[p];
+        const Time busy = port.busy_time + (port.busy ? tick - port.began : 0);
+        latched_.queued[p] = port.waiting;
+        latched_.paused[p] = port.paused;
+        latched_.utilisation[p] =
+            static_cast<double>(busy - busy_at_tick_[p]) / static_cast<double>(tick_);
+        busy_at_tick_[p] = busy;
+    }
+}
+
+Bytes Reference::in_flight() const {
+    Bytes total = 0;
+    const auto count = [&](PacketId id) {
+        const Packet& packet = packets_[id];
+        if (packet.kind == FrameKind::data) total += packet.wire - data_overhead;
+    };
+    for (const Port& port : ports_) {
+        if (port.serving != none) count(port.serving);
+        for (PacketId id = port.flying.head(); id != none; id = packets_[id].next) count(id);
+        for (const Queue& queue : port.queue) {
+            for (PacketId id = queue.list.head(); id != none; id = packets_[id].next) count(id);
+        }
+    }
+    return total;
+}
+
+}  // namespace kvfabric

@@ -1,0 +1,211 @@
+// The reference engine: the whole fabric under one simulated clock, one time-ordered queue.
+//
+// It is the obvious engine, and stays as what faster ones are compared with. Switches store and
+// forward, queue at the output and share their memory; the fixed pipeline latency is charged after
+// the scheduler. Hosts send what their NIC pulls from its queue pairs, and always receive. The
+// decisions (buffer, pause, mark, schedule, rate, go-back-N) are classes of their own that are
+// handed the time. Every event's order and every draw follows from what it is about, never from
+// the order in which things were put in; so the same input gives the same bytes.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "buffer.hpp"
+#include "event.hpp"
+#include "ideal.hpp"
+#include "mark.hpp"
+#include "pause.hpp"
+#include "pool.hpp"
+#include "route.hpp"
+#include "schedule.hpp"
+#include "setting.hpp"
+
+namespace kvfabric {
+
+inline constexpr std::uint32_t no_flow = 0xffffffff;
+
+// One queue pair, both ends of it, and what is counted about it.
+struct Flow {
+    FlowSetting setting;
+    Segment segment;
+    GoBackNSender sender;
+    GoBackNReceiver receiver;
+    Dcqcn rate;
+    Time next_send = 0;      // pacing: not before
+    Time cnp_after = 0;      // the receiver's next CNP: not before
+    Time timer = never;      // when the retransmission timer's event is due
+    std::uint32_t path = 0;  // into the engine's table of paths
+    std::uint32_t back = 0;
+    std::uint8_t hops = 0;
+    std::uint8_t back_hops = 0;
+    bool submitted = false;
+    bool listed = false;  // in its NIC's ring
+    std::uint32_t before = no_flow;
+    std::uint32_t after = no_flow;
+
+    Time ideal = 0;
+    Time finish = -1;
+    Time sender_done = -1;
+    std::int64_t marked = 0;
+    std::int64_t cnps = 0;
+    Bytes resent = 0;
+    std::int64_t timeouts = 0;
+    std::int64_t spurious = 0;
+    std::int64_t lost = 0;
+    std::int64_t lost_before = 0;  // packets lost up to the last timeout
+};
+
+struct Queue {
+    PacketList list;
+    Bytes wire = 0;  // waiting, without the frame in service
+};
+
+// One direction of a link, at its sending end.
+struct Port {
+    Serialiser serialiser;
+    Time delay = 0;    // propagation and, at a switch, the pipeline
+    Time pause = 0;    // how long a full pause lasts at this rate
+    Time response = 0;  // pause frame in to scheduler stopped
+    std::uint32_t node = 0;
+    std::uint32_t reverse = 0;
+    PacketId serving = none;
+    Time began = 0;
+    PacketList flying;
+    std::uint8_t backlog = 0;  // priorities with waiting frames
+    std::uint8_t paused = 0;   // priorities stopped by the peer
+    std::uint8_t notify = 0;   // priorities whose pause state must be told to the peer
+    bool at_host = false;
+    bool busy = false;
+    bool pausing = false;  // the frame in service is a pause frame
+    std::uint8_t told = 0;    // its class enable vector
+    std::uint8_t stopped = 0;  // those of them that are stopped
+    std::array<Queue, 8> queue;
+    Scheduler scheduler;
+    Marker marker;
+    std::array<PauseReceiver, 8> obeys;
+    std::array<PauseSender, 8> stops;  // of the ingress groups of this port
+    std::array<bool, 8> expiry_due{};
+
+    // The ring of queue pairs with something to send, at a host.
+    std::uint32_t cursor = no_flow;
+    Time wake = never;
+
+    Bytes waiting = 0;
+    Bytes most_waiting = 0;
+    Bytes sent_bytes = 0;
+    std::int64_t sent_packets = 0;
+    Time busy_time = 0;
+    std::int64_t pauses = 0;
+    std::int64_t marked = 0;
+    std::int64_t drops = 0;
+};
+
+struct Totals {
+    std::int64_t events = 0;
+    std::int64_t packet_hops = 0;
+    std::int64_t drops_buffer = 0;
+    std::int64_t drops_lossless = 0;
+    Bytes bytes_sent = 0;
+    Bytes bytes_delivered = 0;
+    Bytes bytes_discarded = 0;
+    Bytes bytes_dropped = 0;
+    std::int64_t pause_frames = 0;
+    std::int64_t acks = 0;
+    std::int64_t naks = 0;
+    std::int64_t cnps = 0;
+};
+
+struct LinkState {
+    std::vector<Bytes> queued;
+    std::vector<std::uint8_t> paused;
+    std::vector<double> utilisation;
+};
+
+class Reference {
+public:
+    Reference(FabricSetting fabric, RouteSetting routes, DisciplineSetting discipline,
+              TransportSetting transport, std::uint64_t seed, Time tick);
+    Reference(const Reference&) = delete;
+    Reference& operator=(const Reference&) = delete;
+
+    // Takes all flows, or none: returns the index of the first one without a route, or -1.
+    std::int64_t submit(const std::vector<FlowSetting>& flows);
+
+    // Runs to the first instant at most until at which some flow completed.
+    Time advance(Time until);
+
+    const std::vector<std::uint32_t>& completed() const { return completed_; }
+    const std::vector<Flow>& flows() const { return flows_; }
+    const std::vector<Port>& ports() const { return ports_; }
+    const Totals& totals() const { return totals_; }
+    const LinkState& latched() const { return latched_; }
+    Time now() const { return now_; }
+
+    // Payload bytes that are on a link, in service or in a queue, counted packet by packet.
+    Bytes in_flight() const;
+
+private:
+    enum Lane : std::uint32_t { expiry = 0, refresh = 8, flow_timers = 16 };
+
+    // The loop (reference.cpp).
+    void handle(const Event& event);
+    void at(Time time, EventKind kind, std::uint32_t port, std::uint32_t lane);
+    void latch_until(Time limit);
+    void latch(Time tick);
+
+    // A port and its switch (reference_switch.cpp).
+    void transmit(std::uint32_t port);
+    void start(std::uint32_t port, PacketId id);
+    void start_pause(std::uint32_t port);
+    void sent(std::uint32_t port);
+    void arrive(std::uint32_t port);
+    void forward(std::uint32_t port, PacketId id);
+    void enqueue(Port& port, PacketId id);
+    PacketId dequeue(std::uint32_t port, int priority);
+    void mark(std::uint32_t port, Packet& packet, Bytes queue);
+    void departed(const Packet& packet, std::uint32_t egress);
+    void obey(std::uint32_t port, std::uint32_t lane);
+    void expire_pause(std::uint32_t port, int priority);
+    void refresh_pause(std::uint32_t port, int priority);
+    void drop(std::uint32_t port, PacketId id);
+
+    // A host and its NIC (reference_host.cpp).
+    void release(std::uint32_t flow);
+    void list(std::uint32_t flow);
+    void unlist(std::uint32_t flow);
+    bool pull(std::uint32_t port);
+    Time eligible(const Flow& flow) const;
+    void send(std::uint32_t port, std::uint32_t flow);
+    void receive(PacketId id);
+    void receive_data(const Packet& packet);
+    void answer(std::uint32_t flow, FrameKind kind, Bytes wire, std::uint8_t priority);
+    void receive_ack(const Packet& packet);
+    void arm(std::uint32_t flow);
+    void expire_flow(std::uint32_t flow);
+    void settle(std::uint32_t flow);
+
+    std::uint32_t hop_of(const Packet& packet) const;
+
+    FabricSetting fabric_;
+    DisciplineSetting discipline_;
+    TransportSetting transport_;
+    Router router_;
+    std::uint64_t seed_ = 0;
+    std::vector<Port> ports_;
+    std::vector<std::optional<SharedBuffer>> buffers_;  // of each node
+    std::vector<DcqcnSetting> control_;                 // of each port
+    std::vector<Flow> flows_;
+    std::vector<std::uint32_t> paths_;
+    PacketPool packets_;
+    EventQueue events_;
+    std::vector<std::uint32_t> completed_;
+    Totals totals_;
+    Time now_ = 0;
+    Time tick_ = 0;
+    Time next_tick_ = 0;
+    LinkState latched_;
+    std::vector<Time> busy_at_tick_;
+};
+
+}  // namespace kvfabric

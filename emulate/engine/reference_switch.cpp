@@ -1,0 +1,246 @@
+// Ports, links and switches of the reference engine.
+#include "reference.hpp"
+
+namespace kvfabric {
+
+namespace {
+
+std::uint8_t bit(int priority) { return static_cast<std::uint8_t>(1 << priority); }
+
+std::size_t slot(int priority) { return static_cast<std::size_t>(priority); }
+
+}  // namespace
+
+// The port may be free: pause frames first, then waiting frames, then what the NIC pulls.
+void Reference::transmit(std::uint32_t port_id) {
+    Port& port = ports_[port_id];
+    if (port.busy) return;
+    if (port.notify != 0) {
+        start_pause(port_id);
+        return;
+    }
+    const auto eligible = static_cast<std::uint8_t>(port.backlog & ~port.paused);
+    if (eligible != 0) {
+        const int priority = port.scheduler.pick(eligible, [&](int p) {
+            return Bytes{packets_[port.queue[slot(p)].list.head()].wire};
+        });
+        start(port_id, dequeue(port_id, priority));
+    } else if (port.at_host) {
+        pull(port_id);
+    }
+}
+
+void Reference::start(std::uint32_t port_id, PacketId id) {
+    Port& port = ports_[port_id];
+    port.busy = true;
+    port.serving = id;
+    port.began = now_;
+    at(port.serialiser.finish(now_, packets_[id].wire), EventKind::sent, port_id, 0);
+}
+
+// One frame tells the present state of every class that changed or is due.
+void Reference::start_pause(std::uint32_t port_id) {
+    Port& port = ports_[port_id];
+    port.busy = true;
+    port.pausing = true;
+    port.began = now_;
+    port.told = port.notify;
+    port.stopped = 0;
+    for (int priority = 0; priority < 8; ++priority) {
+        if (port.stops[slot(priority)].stopped()) port.stopped |= bit(priority);
+    }
+    port.notify = 0;
+    ++totals_.pause_frames;
+    at(port.serialiser.finish(now_, pause_wire), EventKind::sent, port_id, 0);
+}
+
+// The last bit of the frame in service has left.
+void Reference::sent(std::uint32_t port_id) {
+    Port& port = ports_[port_id];
+    port.busy = false;
+    port.busy_time += now_ - port.began;
+    ++port.sent_packets;
+    if (port.pausing) {
+        port.pausing = false;
+        port.sent_bytes += pause_wire;
+        const auto lane = static_cast<std::uint32_t>(port.told << 8 | port.stopped);
+        const Time flight = fabric_.delay[port_id] + ports_[port.reverse].response;
+        at(now_ + flight, EventKind::pause, port.reverse, lane);
+    } else {
+        const PacketId id = port.serving;
+        port.serving = none;
+        Packet& packet = packets_[id];
+        port.sent_bytes += packet.wire;
+        packet.arrival = now_ + port.delay;
+        if (port.flying.empty()) at(packet.arrival, EventKind::arrival, port.reverse, 0);
+        port.flying.push(packets_, id);
+        if (!port.at_host) departed(packet, port_id);
+    }
+    transmit(port_id);
+}
+
+// The last bit of the first frame in flight is in. The port is the receiving node's.
+void Reference::arrive(std::uint32_t port_id) {
+    Port& from = ports_[ports_[port_id].reverse];
+    const PacketId id = from.flying.pop(packets_);
+    if (!from.flying.empty()) {
+        at(packets_[from.flying.head()].arrival, EventKind::arrival, port_id, 0);
+    }
+    ++totals_.packet_hops;
+    if (ports_[port_id].at_host) {
+        receive(id);
+    } else {
+        forward(port_id, id);
+    }
+}
+
+std::uint32_t Reference::hop_of(const Packet& packet) const {
+    const Flow& flow = flows_[packet.flow];
+    return paths_[(packet.kind == FrameKind::data ? flow.path : flow.back) + packet.hop];
+}
+
+void Reference::forward(std::uint32_t port_id, PacketId id) {
+    Packet& packet = packets_[id];
+    const std::uint32_t out = hop_of(packet);
+    const std::uint32_t node = ports_[port_id].node;
+    SharedBuffer& buffer = *buffers_[node];
+    const auto first = static_cast<std::uint32_t>(fabric_.first[node]);
+    const Bytes stored = packet.wire - preamble_and_gap;
+    const int priority = packet.priority;
+    if (!buffer.admit(port_id - first, priority, out - first, stored)) {
+        drop(out, id);
+        return;
+    }
+    ++packet.hop;
+    packet.ingress = port_id;
+    Port& egress = ports_[out];
+    if (!discipline_.mark_at_dequeue && packet.kind == FrameKind::data) {
+        Bytes queue = egress.queue[slot(priority)].wire;
+        if (egress.serving != none && packets_[egress.serving].priority == priority) {
+            queue += egress.serialiser.left(now_);
+        }
+        mark(out, packet, queue);
+    }
+    enqueue(egress, id);
+    Port& ingress = ports_[port_id];
+    if (buffer.over(port_id - first, priority) && ingress.stops[slot(priority)].stop(now_)) {
+        ingress.notify |= bit(priority);
+        at(ingress.stops[slot(priority)].next(), EventKind::timer, port_id,
+           refresh + static_cast<std::uint32_t>(priority));
+        transmit(port_id);
+    }
+    transmit(out);
+}
+
+void Reference::enqueue(Port& port, PacketId id) {
+    const Packet& packet = packets_[id];
+    Queue& queue = port.queue[packet.priority];
+    queue.list.push(packets_, id);
+    queue.wire += packet.wire;
+    port.waiting += packet.wire;
+    port.most_waiting = std::max(port.most_waiting, port.waiting);
+    port.backlog |= bit(packet.priority);
+}
+
+PacketId Reference::dequeue(std::uint32_t port_id, int priority) {
+    Port& port = ports_[port_id];
+    Queue& queue = port.queue[slot(priority)];
+    const PacketId id = queue.list.pop(packets_);
+    Packet& packet = packets_[id];
+    queue.wire -= packet.wire;
+    port.waiting -= packet.wire;
+    if (queue.list.empty()) {
+        port.backlog &= static_cast<std::uint8_t>(~bit(priority));
+        port.scheduler.emptied(priority);
+    }
+    if (discipline_.mark_at_dequeue && !port.at_host && packet.kind == FrameKind::data) {
+        mark(port_id, packet, queue.wire);
+    }
+    return id;
+}
+
+void Reference::mark(std::uint32_t port_id, Packet& packet, Bytes queue) {
+    Port& port = ports_[port_id];
+    if (!port.marker.possible(queue)) return;
+    const std::uint64_t hash = draw(seed_, Purpose::mark, packet.flow, packet.sequence,
+                                    packet.attempt, port_id);
+    if (!port.marker.mark(queue, hash)) return;
+    packet.marked = true;
+    ++port.marked;
+}
+
+// A frame has left the switch: its memory is free, and its group may go on.
+void Reference::departed(const Packet& packet, std::uint32_t egress) {
+    const std::uint32_t node = ports_[egress].node;
+    const auto first = static_cast<std::uint32_t>(fabric_.first[node]);
+    SharedBuffer& buffer = *buffers_[node];
+    const int priority = packet.priority;
+    const std::uint32_t ingress = packet.ingress - first;
+    buffer.release(ingress, priority, egress - first, packet.wire - preamble_and_gap);
+    Port& port = ports_[packet.ingress];
+    if (!port.stops[slot(priority)].stopped() || !buffer.under(ingress, priority)) return;
+    port.stops[slot(priority)].resume();
+    port.notify |= bit(priority);
+    transmit(packet.ingress);
+}
+
+// A pause frame takes effect at the scheduler of the port.
+void Reference::obey(std::uint32_t port_id, std::uint32_t lane) {
+    Port& port = ports_[port_id];
+    const auto told = static_cast<std::uint8_t>(lane >> 8);
+    const auto stopped = static_cast<std::uint8_t>(lane);
+    if ((told & stopped) != 0) ++port.pauses;
+    for (int priority = 0; priority < 8; ++priority) {
+        if ((told & bit(priority)) == 0) continue;
+        PauseReceiver& receiver = port.obeys[slot(priority)];
+        if ((stopped & bit(priority)) != 0) {
+            receiver.stop(now_, port.pause);
+            port.paused |= bit(priority);
+            if (!port.expiry_due[slot(priority)]) {
+                port.expiry_due[slot(priority)] = true;
+                at(receiver.until(), EventKind::timer, port_id,
+                   expiry + static_cast<std::uint32_t>(priority));
+            }
+        } else {
+            receiver.resume(now_);
+            port.paused &= static_cast<std::uint8_t>(~bit(priority));
+        }
+    }
+    transmit(port_id);
+}
+
+void Reference::expire_pause(std::uint32_t port_id, int priority) {
+    Port& port = ports_[port_id];
+    PauseReceiver& receiver = port.obeys[slot(priority)];
+    port.expiry_due[slot(priority)] = false;
+    if (receiver.expire(now_)) {
+        port.paused &= static_cast<std::uint8_t>(~bit(priority));
+        transmit(port_id);
+    } else if (receiver.paused()) {
+        port.expiry_due[slot(priority)] = true;
+        at(receiver.until(), EventKind::timer, port_id,
+           expiry + static_cast<std::uint32_t>(priority));
+    }
+}
+
+void Reference::refresh_pause(std::uint32_t port_id, int priority) {
+    Port& port = ports_[port_id];
+    PauseSender& sender = port.stops[slot(priority)];
+    if (!sender.expire(now_)) return;
+    port.notify |= bit(priority);
+    at(sender.next(), EventKind::timer, port_id, refresh + static_cast<std::uint32_t>(priority));
+    transmit(port_id);
+}
+
+// There was no memory for the frame. In a lossless class that is an error of the run.
+void Reference::drop(std::uint32_t port_id, PacketId id) {
+    const Packet& packet = packets_[id];
+    ++ports_[port_id].drops;
+    const bool lossless = (discipline_.lossless >> packet.priority & 1) != 0;
+    ++(lossless ? totals_.drops_lossless : totals_.drops_buffer);
+    ++flows_[packet.flow].lost;
+    if (packet.kind == FrameKind::data) totals_.bytes_dropped += packet.wire - data_overhead;
+    packets_.give(id);
+}
+
+}  // namespace kvfabric

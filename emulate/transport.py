@@ -1,0 +1,208 @@
+"""What the NIC runs: RoCEv2 with go-back-N, and DCQCN under one of its published settings.
+
+"DCQCN defaults" are at least three sets of numbers; each is a preset here, a literal table with its
+source. Times are picoseconds, rates bit/s, sizes bytes.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final, Literal
+
+from topo.error import KvfabricError
+from topo.unit import PS_PER_US
+
+DEFAULT_MTU: Final = 4096
+"""Payload of a full packet: the largest MTU of InfiniBand and so of RoCE (specification, 9.2)."""
+
+DEFAULT_RTO_PS: Final = 4_096_000 << 14
+"""Local ACK timeout 14: 4.096 us * 2^14 = 67 ms (InfiniBand specification, 9.9.2.1.1)."""
+
+_LEAST_MTU: Final = 256
+_MOST_MTU: Final = 9216
+
+
+class TransportError(KvfabricError):
+    """A transport that cannot be."""
+
+
+@dataclass(frozen=True, slots=True)
+class Dcqcn:
+    """Parameters of DCQCN's notification and reaction points.
+
+    alpha_period_ps: alpha is updated this often; keep_q10: what it keeps, of 1024 (1 - g);
+        initial_q10: its value at the first CNP, of 1024.
+    cut_period_ps: least time between two rate cuts. A cut takes alpha / 2^gd_shift of the rate, and
+        leaves at least ``least_percent`` of it.
+    increase_period_ps, increase_bytes: the timer and the byte counter (0: none) of increases;
+        recovery: how many of either recover to the target before it grows.
+    clamp: every cut moves the target to the present rate; clamp_after_timer: so does a cut that
+        follows an increase by timer.
+    least_bps: the rate's floor. additive_bps, hyper_bps: growth of the target, at the line rate
+        ``rate_bps`` and proportional to it, or at any rate if that is 0.
+    cnp_interval_ps: least time between two CNPs of one flow.
+    """
+
+    name: str
+    source: str
+    alpha_period_ps: int
+    keep_q10: int
+    initial_q10: int
+    cut_period_ps: int
+    gd_shift: int
+    least_percent: int
+    increase_period_ps: int
+    increase_bytes: int
+    recovery: int
+    clamp: bool
+    clamp_after_timer: bool
+    least_bps: int
+    additive_bps: int
+    hyper_bps: int
+    rate_bps: int
+    cnp_interval_ps: int
+
+    def additive(self, line_bps: int) -> int:
+        """The additive step of a NIC of that rate, bit/s."""
+        return self.additive_bps * line_bps // self.rate_bps if self.rate_bps else self.additive_bps
+
+    def hyper(self, line_bps: int) -> int:
+        """The hyper step of a NIC of that rate, bit/s."""
+        return self.hyper_bps * line_bps // self.rate_bps if self.rate_bps else self.hyper_bps
+
+
+_HPCC: Final = "alibaba-edu/High-Precision-Congestion-Control simulation/run.py"
+
+PRESETS: Final[Mapping[str, Dcqcn]] = MappingProxyType(
+    {
+        preset.name: preset
+        for preset in (
+            # Firmware defaults of ConnectX-4 and later. rpg_gd is the base-2 logarithm of a
+            # number with 10 fractional bits: 11 stands for 2, so that a cut takes alpha / 2, as
+            # in the paper. The unit of rpg_byte_reset (32767) is read as 64 bytes, 2 MB in all:
+            # NVIDIA's page gives none, Spirent's RoCEv2 profile has 2 MB for it.
+            Dcqcn(
+                name="connectx",
+                source="NVIDIA DOCA SDK, DCQCN CC parameters "
+                "(networking-docs.nvidia.com/doca/archive/3-4-0/dcqcn-cc-parameters)",
+                alpha_period_ps=1 * PS_PER_US,
+                keep_q10=1019,
+                initial_q10=1023,
+                cut_period_ps=4 * PS_PER_US,
+                gd_shift=11 - 10,
+                least_percent=50,
+                increase_period_ps=300 * PS_PER_US,
+                increase_bytes=32_767 * 64,
+                recovery=1,
+                clamp=False,
+                clamp_after_timer=True,
+                least_bps=1_000_000,
+                additive_bps=5_000_000,
+                hyper_bps=50_000_000,
+                rate_bps=0,
+                cnp_interval_ps=4 * PS_PER_US,
+            ),
+            # The paper's own: R_AI 40 Mb/s, F = 5, 10 MB, 1/256, CNPs 50 us apart; timers as the
+            # HPCC simulator's dcqcn_paper runs them, and its floor. The hyper step is ten times
+            # the additive one, as in ConnectX.
+            Dcqcn(
+                name="paper",
+                source="Zhu et al., Congestion control for large-scale RDMA deployments, "
+                f"SIGCOMM 2015; timers and floor {_HPCC} (dcqcn_paper)",
+                alpha_period_ps=50 * PS_PER_US,
+                keep_q10=1020,
+                initial_q10=1024,
+                cut_period_ps=50 * PS_PER_US,
+                gd_shift=1,
+                least_percent=0,
+                increase_period_ps=55 * PS_PER_US,
+                increase_bytes=10_000_000,
+                recovery=5,
+                clamp=True,
+                clamp_after_timer=False,
+                least_bps=1_000_000_000,
+                additive_bps=40_000_000,
+                hyper_bps=400_000_000,
+                rate_bps=0,
+                cnp_interval_ps=50 * PS_PER_US,
+            ),
+            # The simulator's vendor-like runs: steps grow with the rate, no byte counter. It has
+            # no CNP interval of its own; that of ConnectX is used.
+            Dcqcn(
+                name="hpcc",
+                source=f"{_HPCC} (dcqcn)",
+                alpha_period_ps=1 * PS_PER_US,
+                keep_q10=1020,
+                initial_q10=1024,
+                cut_period_ps=4 * PS_PER_US,
+                gd_shift=1,
+                least_percent=0,
+                increase_period_ps=300 * PS_PER_US,
+                increase_bytes=0,
+                recovery=1,
+                clamp=False,
+                clamp_after_timer=True,
+                least_bps=1_000_000_000,
+                additive_bps=5_000_000,
+                hyper_bps=50_000_000,
+                rate_bps=25_000_000_000,
+                cnp_interval_ps=4 * PS_PER_US,
+            ),
+        )
+    }
+)
+"""DCQCN presets by name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Transport:
+    """The transport of all NICs.
+
+    kind: RoCEv2. control: ``dcqcn``, or ``none``: every queue pair sends at line rate.
+    preset: a name of `PRESETS`. mtu: payload of a full packet in bytes.
+    ack_every: the receiver acknowledges every so many packets, and the last of a flow (16: an
+        assumption that keeps reverse traffic below 0.2 %; InfiniBand lets responders coalesce).
+    window: packets of one flow in flight at most, 0 without a limit, as RoCE NICs do.
+    rto_ps: retransmission time. issue_ps: time to issue one descriptor of a flow, one after the
+        other from its release on. cnp_priority: the strict, never paused class of CNPs.
+    """
+
+    kind: Literal["rocev2"] = "rocev2"
+    control: Literal["dcqcn", "none"] = "dcqcn"
+    preset: str = "connectx"
+    mtu: int = DEFAULT_MTU
+    ack_every: int = 16
+    window: int = 0
+    rto_ps: int = DEFAULT_RTO_PS
+    issue_ps: int = 0
+    cnp_priority: int = 6
+
+    def __post_init__(self) -> None:
+        if self.kind != "rocev2":
+            raise TransportError(f"transport {self.kind!r}: not available; write rocev2")
+        if self.control not in ("dcqcn", "none"):
+            raise TransportError(f"control {self.control!r}: write dcqcn or none")
+        if self.preset not in PRESETS:
+            raise TransportError(
+                f"preset {self.preset!r}: no such DCQCN preset; write {', '.join(PRESETS)}"
+            )
+        if not _LEAST_MTU <= self.mtu <= _MOST_MTU:
+            raise TransportError(f"mtu {self.mtu} B: write 256 to 9216, e.g. 4096")
+        if self.ack_every < 1:
+            raise TransportError(f"ack_every {self.ack_every}: must be at least 1; write e.g. 16")
+        if self.window and self.window < self.ack_every:
+            raise TransportError(
+                f"window {self.window} packets: below ack_every {self.ack_every}, no ACK would "
+                "ever open it; write 0 for no limit, or more"
+            )
+        if self.rto_ps <= 0:
+            raise TransportError(f"rto {self.rto_ps} ps: must be above 0; write e.g. 67ms")
+        if self.issue_ps < 0:
+            raise TransportError(f"issue {self.issue_ps} ps: must not be negative")
+        if not 0 <= self.cnp_priority <= 7:
+            raise TransportError(f"cnp_priority {self.cnp_priority}: write 0 to 7")
+
+    @property
+    def dcqcn(self) -> Dcqcn:
+        """The parameters of the preset."""
+        return PRESETS[self.preset]
