@@ -1,0 +1,117 @@
+"""Whether fabrics, or policies, differ: paired over the seeds that both have run.
+
+The statistic of a cell is its mean hand-off time: one seed has too few hand-offs for a tail, and
+a mean moves with its tail. Two fabrics are compared seed by seed, on the same requests, averaged
+over the policies that both have run (two policies: over the fabrics). The interval is Student's t
+over the seeds, at 1 - 0.05 / pairs (Bonferroni), so that all pairs hold together at 95 %. Cells
+with a hand-off that never ended have no mean and are left out.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from math import isfinite
+
+import numpy as np
+
+from analysis.interval import LEVEL, Estimate, mean_interval
+from analysis.summary import Sample
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """How much longer the mean hand-off of ``slow`` is than that of ``fast``; picoseconds.
+
+    ``share`` is the difference over the mean of ``slow``; ``over`` counts the policies (fabrics)
+    that it is averaged over.
+    """
+
+    fast: str
+    slow: str
+    ps: Estimate
+    share: float
+    seeds: int
+    over: int
+
+    @property
+    def found(self) -> bool:
+        """Whether the interval excludes zero."""
+        return self.ps.excludes(0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """All pairs of one kind, largest difference first, and which names could not be compared."""
+
+    pairs: tuple[Difference, ...]
+    left_out: tuple[str, ...]
+
+    @property
+    def found(self) -> tuple[Difference, ...]:
+        """The pairs whose interval excludes zero."""
+        return tuple(pair for pair in self.pairs if pair.found)
+
+    @property
+    def bound(self) -> float:
+        """No pair differs by more than this, in ps, at the level of the intervals."""
+        return max(max(abs(pair.ps.low), abs(pair.ps.high)) for pair in self.pairs)
+
+
+def compare_fabrics(parts: Sequence[Sample]) -> Comparison:
+    """Every two fabrics, averaged over the policies they share."""
+    return _compare({(p.fabric, p.policy): _means(p) for p in parts})
+
+
+def compare_policies(parts: Sequence[Sample]) -> Comparison:
+    """Every two policies, averaged over the fabrics they share."""
+    return _compare({(p.policy, p.fabric): _means(p) for p in parts})
+
+
+def _means(sample: Sample) -> dict[int, float]:
+    """The mean hand-off of each seed."""
+    if sample.impossible is not None:
+        return {}
+    durations = [part.duration for part in sample.handoffs]
+    return {
+        seed: float(durations[place].mean())
+        for seed, place in sample.seeds().items()
+        if len(durations[place]) and np.isfinite(durations[place]).all()
+    }
+
+
+def _compare(means: Mapping[tuple[str, str], Mapping[int, float]]) -> Comparison:
+    names = list(dict.fromkeys(name for name, _ in means))
+    others = list(dict.fromkeys(other for _, other in means))
+    pairs = list(combinations(names, 2))
+    found = []
+    for first, second in pairs:
+        both = [
+            (means[first, other], means[second, other])
+            for other in others
+            if means.get((first, other)) and means.get((second, other))
+        ]
+        seeds = sorted(set.intersection(*({*a} & {*b} for a, b in both))) if both else []
+        if seeds:
+            found.append(_difference((first, second), both, seeds, 1 - (1 - LEVEL) / len(pairs)))
+    compared = {name for pair in found for name in (pair.fast, pair.slow)}
+    return Comparison(
+        tuple(sorted(found, key=lambda pair: -pair.ps.value)),
+        tuple(name for name in names if name not in compared),
+    )
+
+
+def _difference(
+    names: tuple[str, str],
+    both: Sequence[tuple[Mapping[int, float], Mapping[int, float]]],
+    seeds: Sequence[int],
+    level: float,
+) -> Difference:
+    first = np.array([[a[seed] for seed in seeds] for a, _ in both]).mean(axis=0)
+    second = np.array([[b[seed] for seed in seeds] for _, b in both]).mean(axis=0)
+    fast, slow = names
+    if first.mean() > second.mean():
+        first, second, fast, slow = second, first, slow, fast
+    gap = mean_interval([float(value) for value in second - first], level)
+    base = float(second.mean())
+    share = gap.value / base if base > 0 and isfinite(base) else 0.0
+    return Difference(fast, slow, gap, share, len(seeds), len(both))

@@ -1,0 +1,269 @@
+"""The decision in plain words, and what it rests on; no claim beyond the intervals.
+
+A policy or a topology is said not to matter only when every pair's interval stays within a tenth
+of the budget; "no difference found" is weaker and says so.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import isfinite, nan
+from typing import Final
+
+import numpy as np
+
+from analysis.comparison import Comparison, compare_fabrics, compare_policies
+from analysis.interval import needed
+from analysis.record import Study, StudyManifest
+from analysis.summary import (
+    IMPOSSIBLE,
+    MET,
+    MISSED,
+    MISSING,
+    UNDECIDED,
+    Gap,
+    Sample,
+    Summary,
+)
+from analysis.wording import count, duration, duration_span, money, name, percent, share_span, times
+
+NEGLIGIBLE: Final = 0.1
+"""A difference within this share of the budget does not change a design; a convention of ours."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """One headline, then sentences; ``choice`` is the cheapest that meets the budget."""
+
+    headline: str
+    sentences: tuple[str, ...]
+    choice: Summary | None
+
+    def text(self) -> str:
+        """Headline and sentences, one a line."""
+        return "\n".join((self.headline, *self.sentences))
+
+
+def verdict(study: Study, parts: Sequence[Sample], rows: Sequence[Summary]) -> Verdict:
+    """The verdict of a study from its samples and their summaries."""
+    chosen = choice(rows)
+    manifest = study.manifest
+    sentences = [
+        *_others(rows, chosen, manifest.allowed),
+        _matters("Topology", "fabric", "policy", compare_fabrics(parts), rows, manifest),
+        _matters("Policy", "policy", "fabric", compare_policies(parts), rows, manifest),
+        *_estimates(rows),
+        *_warnings(study, rows),
+        _evidence(rows),
+    ]
+    return Verdict(
+        _headline(rows, chosen, manifest), tuple(line for line in sentences if line), chosen
+    )
+
+
+def alternative(row: Summary) -> str:
+    """The name of an alternative in a sentence."""
+    return f"{row.fabric} with {row.policy}"
+
+
+def cost(row: Summary) -> float:
+    """Switches and cables, US dollars; NaN when unknown."""
+    return row.facts.cost_usd if row.facts is not None else nan
+
+
+def choice(rows: Sequence[Summary]) -> Summary | None:
+    """The cheapest alternative that passes; among equals the one with the shortest tail."""
+    passing = [row for row in rows if row.verdict == MET]
+
+    def rank(row: Summary) -> tuple[float, float]:
+        price = cost(row)
+        tail = row.tail.value if row.tail is not None else row.median
+        return (price if isfinite(price) else float("inf"), tail)
+
+    return min(passing, key=rank, default=None)
+
+
+def budget(manifest: StudyManifest) -> str:
+    """The budget in words."""
+    if manifest.budget_ps is not None:
+        return duration(manifest.budget_ps)
+    if manifest.ttft_ps is not None:
+        return f"what a TTFT of {duration(manifest.ttft_ps)} leaves"
+    return "no limit"
+
+
+def _tail(row: Summary) -> str:
+    if row.tail is None or row.q is None:
+        return f"median hand-off {duration(row.median)}"
+    return f"{name(row.q)} hand-off {duration(row.tail.value)} ({duration_span(row.tail)})"
+
+
+def _over(row: Summary) -> str:
+    if row.over is None:
+        return "no hand-off was due"
+    return f"{percent(row.over.value)} over budget ({share_span(row.over)})"
+
+
+def _headline(rows: Sequence[Summary], chosen: Summary | None, manifest: StudyManifest) -> str:
+    allowed = f"{percent(manifest.allowed)} allowed"
+    if chosen is not None:
+        price = cost(chosen)
+        of_cost = f", {money(price)}" if isfinite(price) else ""
+        return (
+            f"Cheapest that meets the budget of {budget(manifest)}: "
+            f"{alternative(chosen)}{of_cost}. {_tail(chosen)}; {_over(chosen)}, {allowed}."
+        )
+    ran = [row for row in rows if row.over is not None]
+    if not ran:
+        return "No alternative has run: there is nothing to decide."
+    best = min(ran, key=lambda row: row.over.value if row.over is not None else 1.0)
+    failed = sum(row.verdict == MISSED for row in ran)
+    first = "No alternative meets" if failed == len(ran) else "No alternative is shown to meet"
+    return (
+        f"{first} the budget of {budget(manifest)}: {failed} of {len(ran)} fail, "
+        f"{len(ran) - failed} undecided. Closest: {alternative(best)}. "
+        f"{_tail(best)}; {_over(best)}, {allowed}."
+    )
+
+
+def _others(rows: Sequence[Summary], chosen: Summary | None, allowed: float) -> list[str]:
+    lines = []
+    kinds = [row.verdict for row in rows]
+    tally = [
+        f"{kinds.count(kind)} {kind}"
+        for kind in (MET, MISSED, UNDECIDED, IMPOSSIBLE, MISSING)
+        if kind in kinds
+    ]
+    lines.append(f"Of {count(len(rows), 'alternative')}: {', '.join(tally)}.")
+    open_rows = [row for row in rows if row.verdict == UNDECIDED and row.over is not None]
+    if chosen is not None:
+        open_rows = [row for row in open_rows if cost(row) < cost(chosen)]
+    if open_rows:
+        which = "cheaper alternative" if chosen is not None else "alternative"
+        lines.append(f"{count(len(open_rows), which)} undecided: {_more(open_rows, allowed)}.")
+    return lines
+
+
+def _more(rows: Sequence[Summary], allowed: float) -> str:
+    """How many more hand-offs would decide the alternative that is nearest to a decision."""
+    wants = [
+        (more - row.n, row)
+        for row in rows
+        if row.over is not None
+        and (more := needed(row.over.value, allowed, row.worth)) is not None
+        and more > row.n
+    ]
+    if not wants:
+        return "more hand-offs would hardly decide, the share lies on the limit"
+    more, row = min(wants, key=lambda want: want[0])
+    rounded = float(f"{more:.1g}") if more < 1000 else float(f"{more:.2g}")
+    return (
+        f"about {rounded:,.0f} more hand-offs would decide {alternative(row)}, "
+        "if its share stays as it is; more seeds help most"
+    )
+
+
+def _matters(
+    topic: str,
+    kind: str,
+    other: str,
+    comparison: Comparison,
+    rows: Sequence[Summary],
+    manifest: StudyManifest,
+) -> str:
+    split = _split(rows, kind)
+    if not comparison.pairs:
+        return f"{topic}: fewer than two to compare, nothing to say."
+    widest = (comparison.found or comparison.pairs)[0]
+    span = (
+        f"{duration_span(widest.ps)}, {count(widest.seeds, 'common seed')}, "
+        f"mean over {count(widest.over, other)}"
+    )
+    place = "on" if kind == "fabric" else "with"
+    size = f"{duration(widest.ps.value)} ({percent(widest.share)})"
+    limit = manifest.budget_ps
+    if limit is not None and comparison.bound <= NEGLIGIBLE * limit and not split:
+        return (
+            f"{topic} does not matter here: mean hand-offs of any two lie within "
+            f"{duration(comparison.bound)} of each other, {percent(comparison.bound / limit)} of "
+            f"the budget ({count(widest.seeds, 'common seed')})."
+        )
+    if comparison.found:
+        shown = len(comparison.found)
+        return (
+            f"{topic} matters: the mean hand-off {place} {widest.fast} is {size} shorter than {place} "
+            f"{widest.slow} ({span}). {shown} of {count(len(comparison.pairs), 'pair')} differ."
+            f"{split}"
+        )
+    if widest.seeds < 2:
+        return f"{topic}: one common seed cannot show a difference; run more seeds.{split}"
+    return (
+        f"{topic}: no difference found in mean hand-off; the largest, {widest.fast} against "
+        f"{widest.slow}, is {size} and its interval includes zero ({span}).{split}"
+    )
+
+
+def _split(rows: Sequence[Summary], kind: str) -> str:
+    """A pair of decided alternatives that differ in one thing alone and in the verdict."""
+    for row in rows:
+        for peer in rows:
+            held = row.policy == peer.policy if kind == "fabric" else row.fabric == peer.fabric
+            if held and row.verdict == MET and peer.verdict == MISSED:
+                mine, theirs = (
+                    (row.fabric, peer.fabric) if kind == "fabric" else (row.policy, peer.policy)
+                )
+                where = f"with {row.policy}" if kind == "fabric" else f"on {row.fabric}"
+                return f" {where[0].upper()}{where[1:]}, {mine} passes and {theirs} fails."
+    return ""
+
+
+def _estimates(rows: Sequence[Summary]) -> list[str]:
+    lines = []
+    for label, column in (("Bytes/bandwidth", "bandwidth"), ("Max-min sharing", "maxmin")):
+        gaps: list[tuple[Gap, Summary]] = [
+            (gap, row) for row in rows if (gap := getattr(row, column)) is not None
+        ]
+        if not gaps:
+            continue
+        gap, row = max(gaps, key=lambda pair: pair[0].ratio)
+        middle = float(np.median([pair[0].ratio for pair in gaps]))
+        q = name(row.q) if row.q is not None else "median"
+        lines.append(
+            f"{label} against packets at {q}: the packet transfer is {times(gap.ratio)} the "
+            f"estimate in the worst alternative ({alternative(row)}), {times(middle)} in the "
+            "median one."
+        )
+    return lines
+
+
+def _warnings(study: Study, rows: Sequence[Summary]) -> list[str]:
+    lines = []
+    lost = sum(row.not_finished for row in rows)
+    if lost:
+        lines.append(f"{count(lost, 'hand-off')} never finished and count as over budget.")
+    rejected = sum(row.rejected for row in rows)
+    if rejected:
+        lines.append(f"{count(rejected, 'request')} rejected; they have no hand-off.")
+    dropped = [row for row in rows if row.drops]
+    if dropped:
+        most = max(dropped, key=lambda row: row.drops)
+        lines.append(
+            f"Packets were dropped in {count(len(dropped), 'alternative')}, most in "
+            f"{alternative(most)}: {most.drops:,}."
+        )
+    cycles = {row.fabric: row.facts.deadlock for row in rows if row.facts and row.facts.deadlock}
+    lines += [f"{fabric}: deadlock is possible, {cycle}." for fabric, cycle in cycles.items()]
+    if study.missing:
+        lines.append(f"{count(study.missing, 'cell')} not run yet: this verdict is partial.")
+    return lines
+
+
+def _evidence(rows: Sequence[Summary]) -> str:
+    ran = [row for row in rows if row.n]
+    if not ran:
+        return ""
+    low, high = min(row.n for row in ran), max(row.n for row in ran)
+    n = f"{low:,}" if low == high else f"{low:,} to {high:,}"
+    seeds = max(row.seeds for row in ran)
+    q = next((row.q for row in ran if row.q is not None), None)
+    read = f"read at {name(q)}, the highest quantile that n carries" if q else "too few for a tail"
+    return f"Evidence: {n} hand-offs an alternative over {count(seeds, 'seed')}, {read}."
