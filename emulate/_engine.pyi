@@ -155,34 +155,44 @@ class Reference:
         self,
         *,
         flow: Annotated[
-            NDArray[numpy.int64], {"shape": (None,), "order": "C", "device": "cpu", "writable": False}
+            NDArray[numpy.int64],
+            {"shape": (None,), "order": "C", "device": "cpu", "writable": False},
         ],
         handoff: Annotated[
-            NDArray[numpy.int64], {"shape": (None,), "order": "C", "device": "cpu", "writable": False}
+            NDArray[numpy.int64],
+            {"shape": (None,), "order": "C", "device": "cpu", "writable": False},
         ],
         source: Annotated[
-            NDArray[numpy.int32], {"shape": (None,), "order": "C", "device": "cpu", "writable": False}
+            NDArray[numpy.int32],
+            {"shape": (None,), "order": "C", "device": "cpu", "writable": False},
         ],
         destination: Annotated[
-            NDArray[numpy.int32], {"shape": (None,), "order": "C", "device": "cpu", "writable": False}
+            NDArray[numpy.int32],
+            {"shape": (None,), "order": "C", "device": "cpu", "writable": False},
         ],
         bytes: Annotated[
-            NDArray[numpy.int64], {"shape": (None,), "order": "C", "device": "cpu", "writable": False}
+            NDArray[numpy.int64],
+            {"shape": (None,), "order": "C", "device": "cpu", "writable": False},
         ],
         descriptors: Annotated[
-            NDArray[numpy.int64], {"shape": (None,), "order": "C", "device": "cpu", "writable": False}
+            NDArray[numpy.int64],
+            {"shape": (None,), "order": "C", "device": "cpu", "writable": False},
         ],
         entropy: Annotated[
-            NDArray[numpy.uint32], {"shape": (None,), "order": "C", "device": "cpu", "writable": False}
+            NDArray[numpy.uint32],
+            {"shape": (None,), "order": "C", "device": "cpu", "writable": False},
         ],
         path: Annotated[
-            NDArray[numpy.int32], {"shape": (None,), "order": "C", "device": "cpu", "writable": False}
+            NDArray[numpy.int32],
+            {"shape": (None,), "order": "C", "device": "cpu", "writable": False},
         ],
         priority: Annotated[
-            NDArray[numpy.uint8], {"shape": (None,), "order": "C", "device": "cpu", "writable": False}
+            NDArray[numpy.uint8],
+            {"shape": (None,), "order": "C", "device": "cpu", "writable": False},
         ],
         release_ps: Annotated[
-            NDArray[numpy.int64], {"shape": (None,), "order": "C", "device": "cpu", "writable": False}
+            NDArray[numpy.int64],
+            {"shape": (None,), "order": "C", "device": "cpu", "writable": False},
         ],
     ) -> int: ...
     def advance(self, until_ps: int) -> tuple[int, NDArray[numpy.int64]]: ...

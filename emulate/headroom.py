@@ -81,10 +81,8 @@ def sonic(rate_bps: int, delay_ps: int, mtu: int) -> int:
     104448
     """
     del mtu
-    for gbps, rows in SONIC_XOFF.items():
-        if rate_bps <= gbps * 10**9:
-            break
-    else:
+    rows = next((rows for gbps, rows in SONIC_XOFF.items() if rate_bps <= gbps * 10**9), None)
+    if rows is None:
         raise HeadroomError(
             f"headroom 'sonic' at {show_rate(rate_bps)}: the table ends at 800 Gbps; "
             "write mlx5, or the bytes"

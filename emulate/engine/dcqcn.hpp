@@ -43,6 +43,9 @@ public:
     std::int64_t alpha_q20() const { return alpha_; }
     bool limited() const { return current_ < line_; }
 
+    // When the rate may grow without anything being sent.
+    Time next_increase() const { return active_ && limited() ? increase_at_ : never; }
+
     // Replays the timers that have expired by now.
     void advance(const DcqcnSetting& s, Time now) {
         if (!active_) return;

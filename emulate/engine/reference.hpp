@@ -32,7 +32,10 @@ struct Flow {
     GoBackNSender sender;
     GoBackNReceiver receiver;
     Dcqcn rate;
-    Time next_send = 0;      // pacing: not before
+    Time last_start = 0;     // of its last packet
+    Bytes last_wire = 0;     // of its last packet, 0 before the first
+    Time next_send = 0;      // pacing at paced_bps: not before
+    std::int64_t paced_bps = 0;
     Time cnp_after = 0;      // the receiver's next CNP: not before
     Time timer = never;      // when the retransmission timer's event is due
     std::uint32_t path = 0;  // into the engine's table of paths
@@ -175,7 +178,7 @@ private:
     void list(std::uint32_t flow);
     void unlist(std::uint32_t flow);
     bool pull(std::uint32_t port);
-    Time eligible(const Flow& flow) const;
+    Time eligible(Flow& flow, std::uint32_t port);
     void send(std::uint32_t port, std::uint32_t flow);
     void receive(PacketId id);
     void receive_data(const Packet& packet);

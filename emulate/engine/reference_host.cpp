@@ -48,13 +48,24 @@ void Reference::unlist(std::uint32_t flow_id) {
     flows_[flow.after].before = flow.before;
 }
 
-// When the flow may send its next packet: pacing and the issue of its work request. Never, while
-// its window is full.
-Time Reference::eligible(const Flow& flow) const {
+// When to ask the flow again; at most now when it may send its next packet: pacing at its present
+// rate since the last one began, and the issue of its work request. Never, while its window is full.
+Time Reference::eligible(Flow& flow, std::uint32_t port) {
     if (transport_.window > 0 && flow.sender.outstanding() >= transport_.window) return never;
-    if (transport_.issue == 0) return flow.next_send;
-    const std::int64_t issued = flow.segment.descriptor(flow.sender.next()) + 1;
-    return std::max(flow.next_send, flow.setting.release + transport_.issue * issued);
+    Time when = flow.setting.release;
+    if (transport_.issue > 0) {
+        when += transport_.issue * (flow.segment.descriptor(flow.sender.next()) + 1);
+        if (when > now_) return when;
+    }
+    if (!transport_.controlled || flow.last_wire == 0) return when;
+    flow.rate.advance(control_[port], now_);
+    if (!flow.rate.limited()) return when;
+    if (flow.paced_bps != flow.rate.rate()) {
+        flow.paced_bps = flow.rate.rate();
+        flow.next_send = flow.last_start + gap(flow.last_wire, flow.paced_bps);
+    }
+    if (flow.next_send <= now_) return when;
+    return std::min(flow.next_send, flow.rate.next_increase());
 }
 
 // The NIC's port is free: the next eligible queue pair of an unpaused class sends one packet, else
@@ -65,10 +76,10 @@ bool Reference::pull(std::uint32_t port_id) {
     Time first = never;
     std::uint32_t flow_id = port.cursor;
     do {
-        const Flow& flow = flows_[flow_id];
+        Flow& flow = flows_[flow_id];
         const std::uint32_t next = flow.after;
         if ((port.paused >> flow.setting.priority & 1) == 0) {
-            const Time when = eligible(flow);
+            const Time when = eligible(flow, port_id);
             if (when <= now_) {
                 port.cursor = next;
                 send(port_id, flow_id);
@@ -91,10 +102,10 @@ void Reference::send(std::uint32_t port_id, std::uint32_t flow_id) {
     const Bytes payload = flow.segment.payload(sequence);
     const Bytes wire = payload + data_overhead;
     if (transport_.controlled) {
-        const DcqcnSetting& control = control_[port_id];
-        flow.rate.advance(control, now_);
-        flow.next_send = flow.rate.limited() ? now_ + gap(wire, flow.rate.rate()) : now_;
-        flow.rate.sent(control, now_, wire);
+        flow.last_start = now_;
+        flow.last_wire = wire;
+        flow.paced_bps = 0;
+        flow.rate.sent(control_[port_id], now_, wire);
     }
     const PacketId id = packets_.take();
     Packet& packet = packets_[id];
