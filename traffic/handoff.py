@@ -55,7 +55,9 @@ class Handoff:
                 f"handoff.when {self.when[:40]!r}: not modelled; write after_prefill"
             )
         if self.direction != "push":
-            raise HandoffError(f"handoff.direction {self.direction[:40]!r}: write push")
+            raise HandoffError(
+                f"handoff.direction {self.direction[:40]!r}: not modelled; write push"
+            )
         if not 0 <= self.priority <= 7:
             raise HandoffError(f"handoff.priority {self.priority}: write 0 to 7")
 

@@ -89,6 +89,8 @@ def unknown(what: str, name: str, known: Sequence[str]) -> CatalogError:
     """The error for a name that no row has, with close matches or all names."""
     shown = name[:60]
     folded = {k.lower(): k for k in known}
-    close = [folded[k] for k in difflib.get_close_matches(name.lower(), folded, n=3, cutoff=0.5)]
+    starting = [k for k in folded if name and k.startswith(name.lower())]
+    near = difflib.get_close_matches(name.lower(), folded, n=3, cutoff=0.5)
+    close = [folded[k] for k in dict.fromkeys(starting + near)][:3]
     hint = f"did you mean {' or '.join(close)}?" if close else f"known: {', '.join(known)}"
     return CatalogError(f"{what} {shown!r}: not in the catalogue; {hint}")
