@@ -40,7 +40,12 @@ class Batch:
         self._most = max_batch
         self._dtype = kv_dtype
         self._window = model.window_tokens if model.sliding_layers else 0
+        # Past the window a context of n tokens holds n x token + window bytes.
         self._token_bytes = model.full_token_bytes(kv_dtype)
+        self._window_bytes = model.kv_bytes(self._window, kv_dtype)
+        self._window_bytes -= self._token_bytes * self._window
+        self._base: dict[int, int] = {}
+        self._base_ps = 0
         self._steps = 0
         self._start_ps = 0
         self._members: list[tuple[int, int, int]] = []  # (last step, request, final context)
@@ -56,17 +61,12 @@ class Batch:
 
     def boundary_ps(self, steps: int) -> int:
         """The end of the given step of the segment, if the membership stays; 0 is its start."""
-        base = self._cost.base_ps(len(self._members))
-        return self._start_ps + steps * base + self._cost.kv_ps(self._read(steps))
+        return self._start_ps + steps * self._base_ps + self._cost.kv_ps(self._read(steps))
 
     def _read(self, steps: int) -> int:
-        """KV bytes that the next ``steps`` steps of the segment read.
-
-        The bytes of a context past the window are linear in its length, so long contexts count
-        together.
-        """
-        read = self._long * self._model.kv_bytes_sum(self._window, steps, self._dtype)
-        read += self._token_bytes * steps * (self._long_tokens - self._long * self._window)
+        """KV bytes that the next ``steps`` steps of the segment read; long contexts together."""
+        tokens = steps * self._long_tokens + self._long * (steps * (steps - 1) // 2)
+        read = self._token_bytes * tokens + self._long * steps * self._window_bytes
         for context in self._short:
             read += self._model.kv_bytes_sum(context, steps, self._dtype)
         return read
@@ -123,6 +123,10 @@ class Batch:
             else:
                 self._short.append(context)
         self._start_ps = now_ps
+        size = len(self._members)
+        if size not in self._base:
+            self._base[size] = self._cost.base_ps(size)
+        self._base_ps = self._base[size]
         self.steps_to_go = self._members[0][0] - self._steps if self._members else 0
         return left, joined
 

@@ -175,7 +175,7 @@ class _Run:
         heapify(self._events)
         self._prefill_ps: dict[int, int] = {}
         self._missing: dict[int, int] = {}
-        self._rows: list[NDArray[np.void]] = []
+        self._rows: list[bytes] = []
         self._flows = 0
         self._done = 0
         self._end = 0
@@ -308,7 +308,7 @@ class _Run:
         self._at["handoff_release_ps"][request] = release
         self._flows += len(rows)
         self._missing[request] = len(rows)
-        self._rows.append(rows)
+        self._rows.append(rows.tobytes())
         self._emulator.submit(rows)
 
     def _complete(self, completions: NDArray[np.void]) -> None:
@@ -381,5 +381,5 @@ class _Run:
         empty = self._output.count(0)
         if empty:
             notes.append(f"{empty} request(s) have no output and end with their prefill.")
-        rows = np.concatenate(self._rows) if self._rows else np.zeros(0, FLOW)
+        rows = np.frombuffer(b"".join(self._rows), FLOW)
         return Outcome(table, rows, self._end, tuple(notes))
