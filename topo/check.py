@@ -11,7 +11,7 @@ from topo.error import FabricError
 from topo.fabric import Fabric, Kind, Role
 
 MAY_HAVE_ISLANDS = frozenset({"bipartite"})
-_PARTNER = {Role.PREFILL: {Role.DECODE, Role.BOTH}, Role.DECODE: {Role.PREFILL, Role.BOTH}}
+_PARTNER = {Role.PREFILL: Role.DECODE, Role.DECODE: Role.PREFILL}
 
 
 def check(fabric: Fabric) -> None:
@@ -36,9 +36,9 @@ def check(fabric: Fabric) -> None:
         if fabric.family in MAY_HAVE_ISLANDS:
             partner = _PARTNER.get(host.role)
             others = reached - {host.index}
-            if others and (partner is None or any(fabric.nodes[h].role in partner for h in others)):
+            if others and (partner is None or _serves(fabric, others, partner)):
                 continue
-            wanted = "another host" if partner is None else f"a {min(partner)} host"
+            wanted = "another host" if partner is None else f"a {partner} host"
             raise FabricError(
                 f"fabric {fabric.name!r}: host {host.name!r} ({host.role}) has no path to {wanted};"
                 " link its leaf to the other side"
@@ -48,6 +48,10 @@ def check(fabric: Fabric) -> None:
             f"fabric {fabric.name!r} is in pieces: no path from host {host.name!r} to host "
             f"{apart.name!r}; link their switches"
         )
+
+
+def _serves(fabric: Fabric, hosts: set[int], role: Role) -> bool:
+    return any(fabric.nodes[host].role in (role, Role.BOTH) for host in hosts)
 
 
 def _islands(fabric: Fabric) -> list[set[int]]:

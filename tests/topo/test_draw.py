@@ -1,0 +1,58 @@
+"""Pictures: every node has its place, roles their colours, and large fabrics a summary."""
+
+import io
+import sys
+
+import pytest
+from matplotlib.colors import to_hex
+
+from topo.draw import COLOUR, draw, layout
+from topo.fabric import Fabric, Role
+from topo.family.registry import FAMILIES, build
+from topo.placement import place
+
+
+def placed(family: str, half: int) -> Fabric:
+    values = {"hosts": 2 * half, "prefill": half, "decode": half}
+    return place(build(family, values), prefill=half, decode=half)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_every_node_has_a_place_of_its_own(family):
+    fabric = placed(family, 16)
+    spots = layout(fabric)
+    assert set(spots) == {n.index for n in fabric.nodes}
+    assert len({(round(x, 6), round(y, 6)) for x, y in spots.values()}) == len(spots)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("half", [8, 160])
+def test_every_family_is_drawn_small_and_summarised_large(family, half):
+    figure = draw(placed(family, half))
+    out = io.BytesIO()
+    figure.savefig(out, format="svg")
+    assert f"{2 * half} hosts" in figure.axes[0].get_title(loc="left")
+    marks = sum(len(c.get_offsets()) for c in figure.axes[0].collections if c.get_label()[0] != "_")
+    assert marks == (16 if half == 8 else 0)
+
+
+def test_roles_are_told_by_colour_and_in_the_legend():
+    figure = draw(placed("leaf_spine", 8))
+    legend = figure.axes[0].get_legend()
+    assert legend is not None
+    assert [t.get_text() for t in legend.get_texts()] == ["prefill (8)", "decode (8)"]
+    drawn = {to_hex(c.get_facecolor()[0]).upper() for c in figure.axes[0].collections[1:]}
+    assert drawn == {COLOUR[Role.PREFILL], COLOUR[Role.DECODE]}
+
+
+def test_beyond_200_switches_each_tier_is_one_box():
+    figure = draw(placed("fat_tree", 400))
+    told = [t.get_text() for t in figure.axes[0].texts]
+    assert "800 hosts" in told
+    assert "800 cables" in told
+
+
+def test_drawing_leaves_pyplot_alone():
+    before = "matplotlib.pyplot" in sys.modules
+    draw(placed("leaf_spine", 4))
+    assert ("matplotlib.pyplot" in sys.modules) == before
