@@ -43,16 +43,23 @@ class Study:
     sha256: str
 
 
-def load(path: str | Path, *, overrides: dict[Place, Any] | None = None) -> Study:
-    """Read, overlay ``overrides`` (from the command line), check, and expand ``compare``."""
+def load(
+    path: str | Path, *, overrides: dict[Place, Any] | None = None, compare: bool = True
+) -> Study:
+    """Read, overlay ``overrides`` (from the command line), check, and expand ``compare``.
+
+    Without ``compare`` that part of the file is left out of sight.
+    """
     source = read_source(path)
     for place, value in (overrides or {}).items():
         source = source.overlaid(place, value, ("\0command line",))
-    compare = source.value.get("compare") or {}
-    if not isinstance(compare, dict):
+    if not compare:
+        source.value.pop("compare", None)
+    axes = source.value.get("compare") or {}
+    if not isinstance(axes, dict):
         raise source.error(("compare",), "must map keys to lists, as `policy: [random, ...]`")
     base = replace(source, value={k: v for k, v in source.value.items() if k != "compare"})
-    alternatives = list(_alternatives(base, source, compare))
+    alternatives = list(_alternatives(base, source, axes))
     return Study(alternatives[0].scenario, alternatives, source, _digest(source))
 
 

@@ -27,10 +27,11 @@ class ScenarioError(KvfabricError):
 
 @dataclass
 class Source:
-    """Plain values (mappings, lists, scalars) and the line of every one of them."""
+    """Plain values (mappings, lists, scalars), the text they stand in and the line of each."""
 
     path: str
     value: dict[str, Any]
+    text: str = ""
     lines: dict[Place, int] = field(default_factory=dict)
 
     def error(self, place: Place, message: str) -> ScenarioError:
@@ -48,7 +49,7 @@ class Source:
         Mappings merge key by key, anything else replaces; ``over_place`` is where ``over`` stands
         in this file, so that its lines come along.
         """
-        merged = Source(self.path, _copied(self.value), dict(self.lines))
+        merged = Source(self.path, _copied(self.value), self.text, dict(self.lines))
         holder: Any = merged.value
         for key in place[:-1]:
             if not isinstance(holder.get(key), dict):
@@ -86,7 +87,7 @@ def read_source(path: str | Path) -> Source:
     """Read a YAML mapping. Raises `ScenarioError` with the place of whatever is wrong."""
     shown = str(path)
     text = _text(Path(path), shown)
-    source = Source(shown, {})
+    source = Source(shown, {}, text)
     try:
         _refuse_aliases(text, source)
         loader = yaml.SafeLoader(text)

@@ -1,0 +1,211 @@
+"""From a scenario to the things it names: fabric, pools, policy, requests, emulator.
+
+Whatever a room refuses is told with the scenario's file and line. `prepare` does everything that
+needs no request to move, so that a study is refused before anything is written.
+"""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from emulate.discipline import Discipline
+from emulate.fluid import FluidEmulator
+from emulate.packet import PacketEmulator
+from emulate.transport import Transport
+from kvfabric.scenario import Scenario
+from kvfabric.source import Place, ScenarioError, Source
+from topo.error import KvfabricError
+from topo.fabric import Fabric, Role, Switch
+from topo.family.registry import build
+from topo.placement import place
+from topo.route import Routes, equal_cost
+from traffic.emulator import Emulator
+from traffic.gpu import gpu
+from traffic.handoff import Handoff
+from traffic.instance import Deployment, Pool, instances, links
+from traffic.model import model
+from traffic.policy.choice import Policy, PolicyError, check_reach
+from traffic.policy.registry import check_settings, policy
+from traffic.request import RequestTable
+from traffic.trace.registry import trace
+from traffic.workload import profile, synthesise
+
+_SHAPE: Final = ("oversubscription", "k", "leaves", "spines", "degree", "groups", "trunk")
+"""The keys of a fabric that only some families know."""
+
+
+@contextmanager
+def located(source: Source, *where: str) -> Iterator[None]:
+    """Put the scenario's file and line in front of whatever a room refuses."""
+    here: Place = where
+    try:
+        yield
+    except ScenarioError:
+        raise
+    except KvfabricError as error:
+        raise source.error(here, str(error)) from None
+
+
+@dataclass(frozen=True)
+class Stage:
+    """Everything of a scenario but the policy and the requests; alternatives may share one.
+
+    ``hops`` is prefill x decode instances, links crossed, -1 without a path.
+    """
+
+    fabric: Fabric
+    routes: Routes
+    deployment: Deployment
+    discipline: Discipline
+    transport: Transport
+    hops: NDArray[np.int32]
+
+    def emulator(self, kind: str, seed: int) -> Emulator:
+        """A fresh emulator, ``packet`` or ``fluid``."""
+        if kind == "fluid":
+            return FluidEmulator(self.fabric, self.routes, seed=seed, mtu=self.transport.mtu)
+        return PacketEmulator(self.fabric, self.routes, self.discipline, self.transport, seed=seed)
+
+
+def stage(scenario: Scenario, source: Source) -> Stage:
+    """Build what the scenario names; every refusal carries its place in the file."""
+    fabric = fabric_of(scenario, source)
+    routes = equal_cost(fabric)
+    deployment = deployment_of(scenario, source, fabric)
+    discipline, transport = network_of(scenario, source)
+    hops = links(routes, deployment.prefill.instances, deployment.decode.instances)
+    ready = Stage(fabric, routes, deployment, discipline, transport, hops)
+    with located(source, "network"):
+        ready.emulator(scenario.run.emulator, 0)
+    return ready
+
+
+def impossible(scenario: Scenario, source: Source, ready: Stage) -> str | None:
+    """Why the policy cannot be used on this fabric, in one line; None when it can.
+
+    A policy that is unknown or set wrongly is refused with its place.
+    """
+    with located(source, "policy"):
+        check_settings(scenario.policy_kind, scenario.policy_settings)
+    try:
+        check_reach(policy_of(scenario, ready.hops, 0), ready.hops)
+    except PolicyError as error:
+        return str(error)
+    return None
+
+
+def fabric_of(scenario: Scenario, source: Source) -> Fabric:
+    """The fabric with its roles placed."""
+    part = scenario.fabric
+    placed = scenario.placement
+    model_of_switch = Switch(
+        part.switch.ports,
+        int(part.switch.rate),
+        int(part.switch.buffer),
+        int(part.switch.latency),
+    )
+    values: Mapping[str, object] = {
+        "hosts": part.hosts or placed.prefill + placed.decode,
+        "prefill": placed.prefill,
+        "decode": placed.decode,
+        "nic_bps": int(part.nic),
+        "switch": model_of_switch,
+        "cable_m": float(part.cable),
+        "host_cable_m": None if part.host_cable is None else float(part.host_cable),
+        **{key: getattr(part, key) for key in _SHAPE},
+    }
+    with located(source, "fabric"):
+        built = build(part.family, values)
+    with located(source, "placement"):
+        return place(built, prefill=placed.prefill, decode=placed.decode, by=placed.by)
+
+
+def deployment_of(scenario: Scenario, source: Source, fabric: Fabric) -> Deployment:
+    """The prefill and the decode pool on the fabric's hosts."""
+    with located(source, "model"):
+        kind = model(scenario.model)
+    pools: list[Pool] = []
+    sides = (
+        ("prefill", Role.PREFILL, scenario.instance.prefill, scenario.gpus[0]),
+        ("decode", Role.DECODE, scenario.instance.decode, scenario.gpus[1]),
+    )
+    for side, role, part, name in sides:
+        with located(source, "gpu"):
+            card = gpu(name)
+        with located(source, "instance", side, "tp"):
+            groups = instances(fabric, role, part.tp)
+            pools.append(Pool(groups, kind, card, part.tp, part.max_batch))
+            _ = pools[-1].kv_capacity_bytes
+    with located(source, "handoff"):
+        cut = Handoff(
+            int(scenario.handoff.block), scenario.handoff.when, scenario.handoff.direction
+        )
+    with located(source, "instance"):
+        return Deployment(pools[0], pools[1], cut)
+
+
+def network_of(scenario: Scenario, source: Source) -> tuple[Discipline, Transport]:
+    """What the switches and what the NICs run."""
+    rules, sender = scenario.network.discipline, scenario.network.transport
+    with located(source, "network", "discipline"):
+        discipline = Discipline(
+            pfc=rules.pfc,
+            headroom=rules.headroom,
+            alpha=float(rules.alpha),
+            ecn=rules.ecn if isinstance(rules.ecn, str) else "sonic" if rules.ecn else "off",
+        )
+    with located(source, "network", "transport"):
+        transport = Transport(
+            kind=sender.kind,
+            control=sender.control,
+            preset=sender.preset,
+            mtu=int(sender.mtu),
+            issue_ps=int(scenario.handoff.per_descriptor),
+            **({} if sender.ack_every is None else {"ack_every": sender.ack_every}),
+        )
+    return discipline, transport
+
+
+def policy_of(scenario: Scenario, hops: NDArray[np.int32], seed: int) -> Policy:
+    """A fresh policy for the pools."""
+    return policy(scenario.policy_kind, hops, seed=seed, settings=scenario.policy_settings)
+
+
+def requests_of(scenario: Scenario, source: Source, seed: int) -> tuple[RequestTable, list[str]]:
+    """The requests of one seed, and notes on where they come from."""
+    part = scenario.requests
+    if part.trace is not None:
+        with located(source, "requests", "trace"):
+            found = trace(
+                trace_path(part.trace.file, source),
+                window_ps=part.trace.window,
+                scale_rate=part.trace.scale_rate,
+                count=part.count,
+                jitter=part.trace.jitter,
+                seed=seed,
+            )
+        return found.requests, [f"Trace {Path(part.trace.file).name}: {found.source}", *found.notes]
+    arrivals = part.arrivals
+    with located(source, "requests"):
+        lengths = profile(part.profile)
+        table = synthesise(
+            lengths,
+            count=part.count,
+            rate_per_s=float(arrivals.rate),
+            seed=seed,
+            process=arrivals.process,
+            cv=arrivals.cv,
+        )
+    return table, [f"Lengths: profile {lengths.name}, {lengths.source}."]
+
+
+def trace_path(file: str, source: Source) -> Path:
+    """A trace's place: as given when absolute or present here, else beside the scenario file."""
+    given = Path(file)
+    beside = Path(source.path).parent / given
+    return given if given.is_absolute() or given.exists() or not beside.exists() else beside

@@ -1,0 +1,20 @@
+"""``kvfabric run``: one scenario, without its comparison."""
+
+from pathlib import Path
+
+import click
+
+from kvfabric.command.study import compare_and_report, study_command
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  kvfabric run scenarios/first-look.yaml
+  kvfabric run scenarios/first-look.yaml --emulator fluid --count 1000
+"""
+)
+@study_command
+def command(scenario: Path, **options: object) -> None:
+    """Run SCENARIO with the values that stand outside its `compare`."""
+    compare_and_report(scenario, compare=False, **options)  # type: ignore[arg-type]

@@ -1,0 +1,207 @@
+"""A study from a scenario file to a results folder: checked first, then run cell by cell.
+
+An existing folder is resumed for the same scenario and refused for another; more seeds extend it.
+One command at a time may work in a folder.
+"""
+
+import fcntl
+import hashlib
+import platform
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from importlib.metadata import version
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from analysis.record import (
+    FabricFact,
+    StudyManifest,
+    cell_directory,
+    has_cell,
+    read_manifest,
+    write_cell,
+    write_study,
+)
+from kvfabric.build import Stage, impossible, requests_of, stage, trace_path
+from kvfabric.load import Study
+from kvfabric.run import CellJob, fabric_fact, run_cell
+from kvfabric.scenario import RequestsPart
+from kvfabric.sweep import sweep
+from topo.error import KvfabricError
+
+Progress = Callable[[float, str], None]
+"""Called with the share of the work done (0..1) and a short note."""
+
+_LIBRARIES: Final = ("kvfabric", "numpy", "networkx", "pyarrow")
+
+
+class StudyError(KvfabricError):
+    """A results folder that belongs to something else, or cannot be worked in."""
+
+
+def jobs_of(study: Study) -> list[CellJob]:
+    """Every cell of a study, checked as far as it can be without moving a packet.
+
+    Alternatives that differ only in their policy share one stage. The requests of the first seed
+    are read once for every alternative that has its own.
+    """
+    digest = _digest(study)
+    stages: dict[bytes, tuple[Stage, FabricFact]] = {}
+    read: set[bytes] = set()
+    jobs: list[CellJob] = []
+    for alternative in study.alternatives:
+        scenario, source = alternative.scenario, alternative.source
+        rest = msgspec.structs.replace(scenario, policy="", requests=RequestsPart())
+        key = msgspec.json.encode(rest, enc_hook=str)
+        if key not in stages:
+            ready = stage(scenario, source)
+            stages[key] = (ready, fabric_fact(ready))
+        wanted = msgspec.json.encode(scenario.requests, enc_hook=str)
+        if wanted not in read:
+            requests_of(scenario, source, 1)
+            read.add(wanted)
+        ready, facts = stages[key]
+        reason = impossible(scenario, source, ready)
+        jobs += [
+            CellJob(alternative, ready, facts, reason, seed, digest)
+            for seed in range(1, scenario.run.seeds + 1)
+        ]
+    if all(job.impossible for job in jobs):
+        raise study.source.error(("policy",), str(jobs[0].impossible))
+    return jobs
+
+
+def run_study(
+    study: Study, out: Path, *, processes: int, progress: Progress, reproduce: str
+) -> StudyManifest:
+    """Run what is missing of a study into ``out`` and return its manifest.
+
+    Nothing is written before everything that can be checked is checked. ``reproduce`` is the
+    command line that gives the same study again.
+    """
+    jobs = jobs_of(study)
+    manifest = manifest_of(study, jobs, reproduce)
+    _refuse_other(out, manifest)
+    with _locked(out):
+        _refuse_other(out, manifest)
+        write_study(out, manifest)
+        missing = [job for job in jobs if not has_cell(cell_directory(out, job.cell))]
+        requests = sum(_weight(job) for job in missing)
+
+        def tell(done: int, steps: int) -> None:
+            share = (len(jobs) - len(missing) + done) / len(jobs)
+            if requests:
+                share = 1 - (1 - steps / requests) * len(missing) / len(jobs)
+            progress(share, f"{len(jobs) - len(missing) + done}/{len(jobs)} cells")
+
+        if missing:
+            work = _Work(out)
+            sweep(missing, work, processes=processes, progress=tell)
+        progress(1.0, f"{len(jobs)}/{len(jobs)} cells")
+    return manifest
+
+
+class _Work:
+    """Runs one cell in a worker process and writes it."""
+
+    def __init__(self, out: Path) -> None:
+        self.out = out
+
+    def __call__(self, job: CellJob, report: Callable[[int], None]) -> None:
+        told = 0
+
+        def progress(done: int, _: int) -> None:
+            nonlocal told
+            report(done - told)
+            told = done
+
+        write_cell(cell_directory(self.out, job.cell), run_cell(job, progress))
+
+
+def _weight(job: CellJob) -> int:
+    """The steps that a cell reports: its requests, and none when it cannot run."""
+    return 0 if job.impossible else job.alternative.scenario.requests.count
+
+
+def manifest_of(study: Study, jobs: list[CellJob], reproduce: str) -> StudyManifest:
+    """What the study asks, for the report."""
+    scenario = study.scenario
+    budget, slo = scenario.budget, scenario.slo
+    seeds = max(job.seed for job in jobs)
+    return StudyManifest(
+        name=scenario.name,
+        question=scenario.question,
+        scenario_sha256=jobs[0].scenario_sha256,
+        fabrics=list(dict.fromkeys(a.fabric for a in study.alternatives)),
+        policies=list(dict.fromkeys(a.policy for a in study.alternatives)),
+        seeds=list(range(1, seeds + 1)),
+        allowed=float(budget.allowed),
+        budget_ps=None if budget.handoff is None else int(budget.handoff),
+        ttft_ps=None if slo.ttft is None else int(slo.ttft),
+        tpot_ps=None if slo.tpot is None else int(slo.tpot),
+        versions={"python": platform.python_version(), **{n: version(n) for n in _LIBRARIES}},
+        reproduce=[reproduce],
+        scenario=study.source.text,
+    )
+
+
+def _digest(study: Study) -> str:
+    """The scenario's digest, with the contents of the traces that it reads."""
+    digest = hashlib.sha256(study.sha256.encode())
+    traces = {
+        trace_path(a.scenario.requests.trace.file, a.source)
+        for a in study.alternatives
+        if a.scenario.requests.trace is not None
+    }
+    for path in sorted(traces):
+        try:
+            with path.open("rb") as file:
+                digest.update(hashlib.file_digest(file, "sha256").digest())
+        except OSError as error:
+            raise study.source.error(
+                ("requests", "trace", "file"),
+                f"{path}: {error.strerror}; write a file that is there",
+            ) from None
+    return digest.hexdigest()
+
+
+def _refuse_other(out: Path, manifest: StudyManifest) -> None:
+    """Refuse a folder that holds another study, or something else altogether."""
+    if out.exists() and not out.is_dir():
+        raise StudyError(f"{out}: is a file; write another --out folder")
+    if not out.exists() or not any(p.name != ".lock" for p in out.iterdir()):
+        return
+    if not (out / "study.json").is_file():
+        raise StudyError(f"{out}: holds something else than results; write another --out folder")
+    found = read_manifest(out)
+    if found.scenario_sha256 != manifest.scenario_sha256:
+        raise StudyError(
+            f"{out}: holds results of another scenario ({found.name!r}) or of another version of "
+            "it; write another --out folder, or remove this one"
+        )
+    made = found.versions.get("kvfabric", "?")
+    if made != manifest.versions["kvfabric"]:
+        raise StudyError(f"{out}: was made by kvfabric {made}; write another --out folder")
+    if len(found.seeds) > len(manifest.seeds):
+        raise StudyError(
+            f"{out}: holds {len(found.seeds)} seeds; write --seeds {len(found.seeds)} or more, "
+            "or another --out folder"
+        )
+
+
+@contextmanager
+def _locked(out: Path) -> Iterator[None]:
+    """Keep other commands out of a results folder while this one works in it."""
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        lock = (out / ".lock").open("w")
+    except OSError as error:
+        raise StudyError(f"{out}: {error.strerror}; write another --out folder") from None
+    with lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise StudyError(f"{out}: another command works in it; wait, or use another") from None
+        yield

@@ -1,0 +1,170 @@
+"""One cell: one scenario and one seed, served over its emulator, with the two cheap estimates."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib.metadata import version
+
+import numpy as np
+from msgspec.structs import replace
+
+from analysis.record import Cell, CellManifest, FabricFact, cell_id
+from emulate.fluid import FluidEmulator
+from kvfabric.build import Stage, policy_of, requests_of
+from kvfabric.load import Alternative
+from kvfabric.scenario import Scenario
+from topo.bom import bom
+from topo.capacity import mu
+from topo.deadlock import dependency_cycle, handoff_pairs
+from topo.fabric import Fabric, Role
+from topo.unit import PS_PER_S, show_duration, show_rate, show_size
+from traffic.emulator import Table, Telemetry
+from traffic.replay import replay
+from traffic.serving import Outcome, serve
+
+
+@dataclass(frozen=True)
+class CellJob:
+    """What one cell needs: the alternative, what it stands on, its seed, and the study's digest.
+
+    ``impossible`` is the one-line reason why it cannot run, or None.
+    """
+
+    alternative: Alternative
+    stage: Stage
+    facts: FabricFact
+    impossible: str | None
+    seed: int
+    scenario_sha256: str
+
+    @property
+    def cell(self) -> str:
+        """The cell's directory name."""
+        return cell_id(self.alternative.fabric, self.alternative.policy, self.seed)
+
+
+def run_cell(job: CellJob, progress: Callable[[int, int], None] | None = None) -> Cell:
+    """Serve one seed and gather its tables; an impossible alternative gives a cell that says so."""
+    scenario, ready, seed = job.alternative.scenario, job.stage, job.seed
+    manifest = CellManifest(
+        cell=job.cell,
+        fabric=job.alternative.fabric,
+        policy=job.alternative.policy,
+        seed=seed,
+        scenario_sha256=job.scenario_sha256,
+        version=version("kvfabric"),
+        emulator=scenario.run.emulator,
+        facts=job.facts,
+        settings=settings_of(scenario, ready),
+        warmup_requests=scenario.warmup_requests,
+        impossible=job.impossible,
+    )
+    if job.impossible is not None:
+        return Cell(manifest)
+    requests, notes = requests_of(scenario, job.alternative.source, seed)
+    emulator = ready.emulator(scenario.run.emulator, seed)
+    outcome = serve(
+        requests,
+        ready.deployment,
+        policy_of(scenario, ready.hops, seed),
+        emulator,
+        hops=ready.hops,
+        control_delay_ps=int(scenario.run.control_delay),
+        until_ps=int(scenario.run.limit),
+        progress=progress,
+        seed=seed,
+    )
+    telemetry = emulator.telemetry()
+    return Cell(
+        replace(
+            manifest,
+            duration_ps=outcome.end_ps,
+            totals={name: int(value) for name, value in sorted(telemetry.totals.items())},
+            notes=[*notes, *outcome.notes],
+        ),
+        outcome.requests,
+        _flows(ready, outcome, telemetry, seed),
+        _ports(ready.fabric, telemetry),
+    )
+
+
+def _flows(ready: Stage, outcome: Outcome, telemetry: Telemetry, seed: int) -> Table:
+    """The flow table with the durations that the cheap estimates give the same flows."""
+    table = {name: np.asarray(column).astype(np.int64) for name, column in telemetry.flows.items()}
+    nic = nic_rate(ready.fabric)
+    table["bandwidth_ps"] = -(-table["bytes"] * 8 * (PS_PER_S // 10**6) // (nic // 10**6))
+    fluid = FluidEmulator(ready.fabric, ready.routes, seed=seed, mtu=ready.transport.mtu)
+    finish = replay(outcome.flows, fluid)
+    table["maxmin_ps"] = np.where(finish < 0, -1, finish - table["release_ps"])
+    return table  # type: ignore[return-value]
+
+
+def _ports(fabric: Fabric, telemetry: Telemetry) -> Table:
+    ports = fabric.ports
+    table: Table = dict(telemetry.ports)
+    table["name"] = np.array([fabric.port_name(p) for p in range(len(ports.node))])
+    table["tier"] = np.array([fabric.nodes[n].tier for n in ports.node.tolist()], np.int64)
+    table["rate_bps"] = ports.rate_bps
+    return table
+
+
+def nic_rate(fabric: Fabric) -> int:
+    """The rate of the slowest host port, bit/s: the bandwidth of the bytes / bandwidth estimate."""
+    hosts = np.array([n.tier == 0 for n in fabric.nodes])
+    return int(fabric.ports.rate_bps[hosts[fabric.ports.node]].min())
+
+
+def fabric_fact(ready: Stage) -> FabricFact:
+    """What the fabric consists of, costs and can carry."""
+    fabric = ready.fabric
+    parts = bom(fabric)
+    cycle = dependency_cycle(fabric, ready.routes, handoff_pairs(fabric))
+    return FabricFact(
+        hosts=len(fabric.hosts),
+        prefill=len(fabric.hosts_with(Role.PREFILL)),
+        decode=len(fabric.hosts_with(Role.DECODE)),
+        switches=sum(parts.switches.values()),
+        switch_cables=parts.switch_cables,
+        host_cables=parts.host_cables,
+        cost_usd=parts.cost_usd,
+        mu_bps=mu(fabric),
+        nic_bps=nic_rate(fabric),
+        deadlock=None if cycle is None else " > ".join(cycle),
+    )
+
+
+def settings_of(scenario: Scenario, ready: Stage) -> dict[str, str]:
+    """Every profile and setting behind the numbers, as text for the report."""
+    part, switch = scenario.fabric, scenario.fabric.switch
+    rules, sender = ready.discipline, ready.transport
+    pools = ready.deployment
+    told = {
+        "model": scenario.model,
+        "prefill": f"{len(pools.prefill.instances)} x {scenario.gpus[0]}, tp {pools.prefill.tp}",
+        "decode": f"{len(pools.decode.instances)} x {scenario.gpus[1]}, tp {pools.decode.tp}, "
+        f"batch at most {pools.decode.max_batch}",
+        "switch": f"{switch.ports} x {show_rate(switch.rate)}, buffer {show_size(switch.buffer)}, "
+        f"latency {show_duration(switch.latency)}, store and forward",
+        "cables": f"{part.cable:g} m",
+        "placement": scenario.placement.by,
+        "control delay": show_duration(scenario.run.control_delay),
+        "hand-off": f"push after prefill, blocks of {show_size(pools.handoff.block_bytes)}, "
+        f"{show_duration(scenario.handoff.per_descriptor)} a descriptor",
+    }
+    if scenario.run.emulator == "fluid":
+        return {**told, "network": "max-min fluid: no queues, no pauses, no marks"}
+    mark = rules.threshold(nic_rate(ready.fabric))
+    ecn = "off"
+    if mark is not None:
+        ecn = (
+            f"{rules.ecn}: Kmin {show_size(mark.kmin_bytes)}, Kmax {show_size(mark.kmax_bytes)}, "
+            f"Pmax {mark.pmax:.3g} at {show_rate(nic_rate(ready.fabric))}"
+        )
+    return {
+        **told,
+        "transport": f"{sender.kind}, MTU {sender.mtu} B, control {sender.control}"
+        + (f" preset {sender.preset}" if sender.control == "dcqcn" else "")
+        + f", an ACK every {sender.ack_every} packets",
+        "PFC": f"on, headroom {rules.headroom}, alpha {rules.alpha:g}" if rules.pfc else "off",
+        "ECN": ecn,
+        "load balancing": "ECMP by hash of the 5-tuple",
+    }
