@@ -28,6 +28,9 @@ KV_SHIFT: Final = 20
 """Binary places of `DecodeCost.kv_scaled`: one unit is 2**-20 ps a byte."""
 
 
+_SHARE_SHIFT: Final = 40
+
+
 @dataclass(frozen=True, slots=True)
 class Efficiency:
     """Shares of the peak that kernels reach: ``mfu`` of FLOP/s, ``memory`` of the HBM rate."""
@@ -51,20 +54,25 @@ def efficiency(gpu: Gpu) -> Efficiency:
 
 @dataclass(frozen=True, slots=True)
 class PrefillCost:
-    """Prefill on one instance; ``ps(tokens)`` is the time of one prompt alone."""
+    """Prefill on one instance; ``ps(tokens)`` is the time of one prompt alone.
+
+    ``ps_per_flop`` is an exact fraction as numerator and denominator; ``dense_ps`` reads the
+    weights that every token uses, ``expert_ps`` all routed experts.
+    """
 
     model: Model
-    flop_per_ps: Fraction
-    dense_ps: Fraction
-    expert_ps: Fraction
+    ps_per_flop: tuple[int, int]
+    dense_ps: int
+    expert_ps: int
 
     def ps(self, tokens: int) -> int:
-        """Picoseconds for a prompt of ``tokens``, at least 1."""
+        """Picoseconds, rounded down, for a prompt of ``tokens``, at least 1."""
         if tokens < 1:
             raise ComputeError(f"prefill of {tokens} tokens: write at least 1")
-        compute = prefill_flop(self.model, tokens) / self.flop_per_ps
-        weights = self.dense_ps + self.expert_ps * _touched(self.model, tokens)
-        return round(max(compute, weights))
+        ps, flop = self.ps_per_flop
+        compute = prefill_flop(self.model, tokens) * ps // flop
+        touched = _share(self.model.experts, self.model.experts_per_token, tokens)
+        return max(compute, self.dense_ps + (self.expert_ps * touched >> _SHARE_SHIFT))
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +99,8 @@ class DecodeCost:
         if batch < 1:
             return 0
         touched = _share(self.experts, self.experts_per_token, batch)
-        return max(self.dense_ps + int(self.expert_ps * touched), self.sequence_ps * batch)
+        read = self.dense_ps + (self.expert_ps * touched >> _SHARE_SHIFT)
+        return max(read, self.sequence_ps * batch)
 
     def kv_ps(self, kv_bytes: int) -> int:
         """Attention over ``kv_bytes`` of cache (all ranks, counted once as in `Model.kv_bytes`)."""
@@ -131,11 +140,12 @@ def prefill_cost(
 def _prefill_cost(model: Model, gpu: Gpu, tp: int, stated: Efficiency | None) -> PrefillCost:
     _check(model, gpu, tp)
     reached = stated or efficiency(gpu)
+    per_flop = PS_PER_S / (Fraction(reached.mfu) * _flops(model, gpu) * tp)
     return PrefillCost(
         model=model,
-        flop_per_ps=Fraction(reached.mfu) * _flops(model, gpu) * tp / PS_PER_S,
-        dense_ps=_read_ps(model.dense_bytes, gpu, tp, reached),
-        expert_ps=_read_ps(model.expert_bytes, gpu, tp, reached),
+        ps_per_flop=(per_flop.numerator, per_flop.denominator),
+        dense_ps=round(_read_ps(model.dense_bytes, gpu, tp, reached)),
+        expert_ps=round(_read_ps(model.expert_bytes, gpu, tp, reached)),
     )
 
 
@@ -247,20 +257,15 @@ def _attention_flop_per_byte(model: Model, kv_dtype: str | None) -> Fraction:
     return Fraction(2 * model.q_heads * dims, model.layer_token_bytes(kv_dtype))
 
 
-def _touched(model: Model, tokens: int) -> Fraction:
-    return _share(model.experts, model.experts_per_token, tokens)
-
-
 @lru_cache(maxsize=4096)
-def _share(experts: int, chosen: int, tokens: int) -> Fraction:
-    """Expected share of the experts that some token chooses: 1 - (1 - k/E)^tokens.
+def _share(experts: int, chosen: int, tokens: int) -> int:
+    """Expected share of the experts that some token chooses, 1 - (1 - k/E)^tokens, times 2**40.
 
-    Uniform, independent routing; skewed routing touches fewer. To 2**-40, in whole numbers, so
-    that every machine gets the same picosecond.
+    Uniform, independent routing; skewed routing touches fewer. In whole numbers, so that every
+    machine gets the same picosecond.
     """
-    if not experts:
-        return Fraction(0)
-    if tokens * chosen > 40 * experts:
-        return Fraction(1)
-    idle = ((experts - chosen) ** tokens << 40) // experts**tokens
-    return 1 - Fraction(idle, 2**40)
+    whole = 1 << _SHARE_SHIFT
+    if not experts or tokens * chosen > _SHARE_SHIFT * experts:
+        return whole
+    idle: int = whole * (experts - chosen) ** tokens // experts**tokens
+    return whole - idle

@@ -139,6 +139,7 @@ def _body(trace: PublicTrace) -> bytes:
             while len(content) <= trace.size_bytes and (chunk := answer.read(_CHUNK)):
                 content += chunk
     except HTTPError as error:
+        error.close()
         raise TraceError(
             f"{trace.url}: answered {error.code} {error.reason}; fetch the file by hand"
         ) from None

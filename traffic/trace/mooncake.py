@@ -22,7 +22,7 @@ _Block = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 
 
 class _Row(msgspec.Struct):
-    timestamp: Annotated[float, msgspec.Meta(ge=0, le=4e9)]
+    timestamp: Annotated[float, msgspec.Meta(ge=0, le=1e15)]
     input_length: int
     output_length: int
     hash_ids: list[_Block] | None = None
@@ -45,7 +45,8 @@ def read(text: Text, lines: Iterator[str], until_ps: int) -> Record:
             row = _decode(line)
         except (msgspec.MsgspecError, RecursionError) as error:
             text.refuse(f"{_reason(error)}; write one request a line: {_EXAMPLE}")
-        time = round(row.timestamp * PS_PER_MS)
+        stamp = row.timestamp
+        time = int(stamp) * PS_PER_MS if stamp.is_integer() else round(stamp * PS_PER_MS)
         start = time if start < 0 else start
         record.add(text, time - start, row.input_length, row.output_length)
         blocks = row.hash_ids
