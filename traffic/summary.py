@@ -33,12 +33,15 @@ class Load:
     """What the requests offer to the fabric with one model.
 
     ``kv_bytes`` are those of a request's prompt, the size of its hand-off; ``kv_bps`` is their mean
-    rate over the span (0 when there is no span), payload only.
+    rate over the span (0 when there is no span), payload only. ``beyond_context`` counts requests
+    whose input and output together exceed the ``context_tokens`` the model is made for.
     """
 
     model: str
     kv_bytes: Spread
     kv_bps: float
+    context_tokens: int
+    beyond_context: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +88,14 @@ class Summary:
                 ),
                 ("offered KV load", show_rate(self.load.kv_bps)),
             ]
+            if self.load.beyond_context:
+                said.append(
+                    (
+                        "beyond the context",
+                        f"{self.load.beyond_context:,} requests exceed the "
+                        f"{self.load.context_tokens:,} tokens that {self.load.model} is made for",
+                    )
+                )
         return said
 
 
@@ -136,7 +147,10 @@ def _load(table: RequestTable, model: Model, span_s: float) -> Load:
     each = np.array([model.kv_bytes(int(n)) for n in lengths], np.int64)[back]
     # The first request opens the span and is not part of its load.
     rate = 8 * float(each[1:].sum()) / span_s if span_s else 0.0
-    return Load(model.name, spread(each), rate)
+    total = table.input_tokens.astype(np.int64) + table.output_tokens
+    most = model.max_tokens
+    beyond = int(np.count_nonzero(total > most)) if most else 0
+    return Load(model.name, spread(each), rate, most, beyond)
 
 
 def _shown(s: Spread) -> str:

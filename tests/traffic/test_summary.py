@@ -40,6 +40,18 @@ def test_offered_load_of_the_base_profile_is_rate_times_bytes() -> None:
     assert found.gap_cv == pytest.approx(1, abs=0.05)
 
 
+def test_requests_beyond_the_models_context_are_counted_and_said() -> None:
+    table = request_table(
+        arrival_ps=[0, 1, 2], input_tokens=[40_000, 40_959, 50_000], output_tokens=[960, 2, 1]
+    )
+    found = summary(table, model("Qwen3-8B"))
+    assert found.load is not None
+    assert found.load.beyond_context == 2
+    assert dict(found.rows())["beyond the context"].startswith("2 requests exceed the 40,960")
+    within = summary(table, model("gpt-oss-120b"))
+    assert "beyond the context" not in dict(within.rows())
+
+
 def test_one_request_has_no_rate() -> None:
     found = summary(request_table(arrival_ps=[5], input_tokens=[9], output_tokens=[0]))
     assert (found.rate_per_s, found.gap_cv, found.peak_to_mean) == (0, 0, 1)
