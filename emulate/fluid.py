@@ -93,33 +93,49 @@ class FluidEmulator:
         self._now = 0
         self._requests: list[_Request] = []
         self._paths: list[list[int]] = []
-        self._taken: set[int] = set()
+        self._row: dict[int, int] = {}
         self._hops = np.zeros((0, 1), np.int32)
         self._state = {name: np.zeros(0, kind) for name, kind in _COLUMNS.items()}
-        self._active = np.zeros(0, np.int64)
-        self._crossing = np.zeros(self._count + 1, np.int64)
+        self._on: list[set[int]] = [set() for _ in range(self._count)]  # flowing rows by port
         self._pending: list[tuple[int, int, int]] = []
+        self._leaving: list[tuple[int, int]] = []  # some outdated: `gone` tells
         self._finishing: list[tuple[int, int, int]] = []
-        self._next_departure = _NEVER
         self._sent = np.zeros(self._count, np.int64)
         self._frames = np.zeros(self._count, np.int64)
         self._events = 0
         self._tick = 0
+        self._load = np.zeros(self._count + 1)  # bit/s by port
         self._seen = np.zeros(self._count)
 
+    @property
+    def now_ps(self) -> int:
+        """The present time."""
+        return self._now
+
     def submit(self, flows: NDArray[np.void]) -> None:
-        """Hand over `FLOW` rows. Refuses a release in the past, a used flow number, an unknown
-        host, an empty flow and a pair without a path, with a `KvfabricError`."""
+        """Hand over `FLOW` rows: all of them, or none if one is refused.
+
+        Refused, with a `KvfabricError`: a release in the past, a used flow number, an unknown
+        host, an empty flow, and a pair without a path.
+        """
+        entering: dict[int, tuple[_Request, list[int]]] = {}
         for row in np.atleast_1d(flows).astype(FLOW, copy=False).tolist():
             flow, handoff, source, destination, size, _, entropy, pinned, _, _, release = row
             request = _Request(flow, handoff, source, destination, size, release)
-            self._check(request)
-            path = self._find.path(source, destination, entropy, pinned)
+            self._check(request, flow in self._row or flow in entering)
+            entering[flow] = request, self._find.path(source, destination, entropy, pinned)
+        for request, path in entering.values():
             self._enter(request, path)
 
-    def _check(self, request: _Request) -> None:
+    def path(self, flow: int) -> list[int]:
+        """The ports that a submitted flow crosses, in order."""
+        if flow not in self._row:
+            raise SubmissionError(f"flow {flow}: not submitted")
+        return list(self._paths[self._row[flow]])
+
+    def _check(self, request: _Request, taken: bool) -> None:
         flow = request.flow
-        if flow in self._taken:
+        if taken:
             raise SubmissionError(f"flow {flow}: the number is taken; number flows once each")
         if request.release_ps < self._now:
             raise SubmissionError(
@@ -141,7 +157,7 @@ class FluidEmulator:
     def _enter(self, request: _Request, path: list[int]) -> None:
         row = len(self._requests)
         self._make_room(row, len(path))
-        self._taken.add(request.flow)
+        self._row[request.flow] = row
         self._requests.append(request)
         self._paths.append(path)
         self._hops[row, : len(path)] = path
@@ -177,7 +193,7 @@ class FluidEmulator:
             at = min(
                 self._pending[0][0] if self._pending else _NEVER,
                 self._finishing[0][0] if self._finishing else _NEVER,
-                self._next_departure,
+                self._departure(),
             )
             if at > until_ps:
                 self._now = until_ps
@@ -192,67 +208,88 @@ class FluidEmulator:
             if done:
                 return Advance(at, np.array(done, COMPLETION))
 
-    def _move(self, at: int) -> None:
-        """Let go what has left by now, let in what is released now, and share anew if need be."""
-        state = self._state
-        leaving = self._active[:0]
-        if self._next_departure == at:
-            gone = state["gone"][self._active] <= at
-            leaving, self._active = self._active[gone], self._active[~gone]
-        arriving: list[int] = []
-        while self._pending and self._pending[0][0] == at:
-            arriving.append(heappop(self._pending)[2])
-        if not leaving.size and not arriving:
-            return
-        self._latch(at)
-        self._events += leaving.size + len(arriving)
-        for row in leaving.tolist():
-            path = self._paths[row]
-            self._crossing[path] -= 1
-            self._sent[path] += state["wire"][row]
-            self._frames[path] += frames(self._requests[row].size, self._mtu)
-            state["rate"][row] = state["left"][row] = 0.0
-            finish = at + int(state["base"][row])
-            heappush(self._finishing, (finish, self._requests[row].flow, row))
-        for row in arriving:
-            self._crossing[self._paths[row]] += 1
-            state["since"][row] = at
-        entering = np.array(arriving, np.int64)
-        shared = any(self._crossing[self._paths[row]].max() > 1 for row in arriving) or any(
-            self._crossing[self._paths[row]].max() > 0 for row in leaving.tolist()
-        )
-        self._active = np.sort(np.concatenate([self._active, entering]))
-        changed = self._active if shared else entering
-        if changed.size:
-            self._set_rates(changed, at)
-        self._next_departure = (
-            int(state["gone"][self._active].min()) if self._active.size else _NEVER
-        )
+    def _departure(self) -> int:
+        """When the next flow leaves at the present rates."""
+        gone, rate = self._state["gone"], self._state["rate"]
+        while self._leaving:
+            at, row = self._leaving[0]
+            if gone[row] == at and rate[row]:
+                return at
+            heappop(self._leaving)
+        return _NEVER
 
-    def _set_rates(self, rows: NDArray[np.int64], at: int) -> None:
+    def _move(self, at: int) -> None:
+        """Let go what has left by now, let in what is released now, and share anew."""
+        touched: set[int] = set()
+        while self._departure() == at:
+            _, row = heappop(self._leaving)
+            touched.update(self._paths[row])
+            self._leave(row, at)
+        while self._pending and self._pending[0][0] == at:
+            _, _, row = heappop(self._pending)
+            touched.update(self._paths[row])
+            self._state["since"][row] = at
+            for port in self._paths[row]:
+                self._on[port].add(row)
+            self._events += 1
+        if touched:
+            self._latch(at)
+            self._share(touched, at)
+
+    def _leave(self, row: int, at: int) -> None:
+        state, path = self._state, self._paths[row]
+        for port in path:
+            self._on[port].remove(row)
+        self._sent[path] += state["wire"][row]
+        self._frames[path] += frames(self._requests[row].size, self._mtu)
+        state["rate"][row] = state["left"][row] = 0.0
+        finish = at + int(state["base"][row])
+        heappush(self._finishing, (finish, self._requests[row].flow, row))
+        self._events += 1
+
+    def _share(self, touched: set[int], at: int) -> None:
+        """New rates for the flows that the ports touch, directly or through shared ports."""
+        rows: set[int] = set()
+        ports = set(touched)
+        todo = list(touched)
+        while todo:
+            for row in self._on[todo.pop()] - rows:
+                rows.add(row)
+                fresh = set(self._paths[row]) - ports
+                ports |= fresh
+                todo.extend(fresh)
+        self._load[list(ports)] = 0.0
+        if not rows:
+            return
         state = self._state
-        passed = (at - state["since"][rows]) / PS_PER_S
-        left = np.maximum(state["left"][rows] - state["rate"][rows] * passed, 0.0)
-        rate = max_min(self._hops[rows], self._capacity)
-        state["left"][rows] = left
-        state["rate"][rows] = rate
-        state["since"][rows] = at
-        state["gone"][rows] = at + np.maximum(np.rint(left * PS_PER_S / rate).astype(np.int64), 1)
+        among = np.array(sorted(rows), np.int64)
+        hops = self._hops[among]
+        rate = max_min(hops, self._capacity)
+        np.add.at(self._load, hops.ravel(), np.repeat(rate, hops.shape[1]))
+        changed = rate != state["rate"][among]
+        among, rate = among[changed], rate[changed]
+        passed = (at - state["since"][among]) / PS_PER_S
+        left = np.maximum(state["left"][among] - state["rate"][among] * passed, 0.0)
+        gone = at + np.maximum(np.rint(left * PS_PER_S / rate).astype(np.int64), 1)
+        state["left"][among] = left
+        state["rate"][among] = rate
+        state["since"][among] = at
+        state["gone"][among] = gone
+        for entry in zip(gone.tolist(), among.tolist(), strict=True):
+            heappush(self._leaving, entry)
 
     def _latch(self, at: int) -> None:
         """Keep the utilisation of the last tick before the rates change."""
         tick = at // OBSERVATION_TICK_PS
         if tick > self._tick:
             self._tick = tick
-            hops = self._hops[self._active]
-            rate = np.repeat(self._state["rate"][self._active], hops.shape[1])
-            flowing = np.bincount(hops.ravel(), rate, minlength=self._count + 1)
-            self._seen = (flowing / self._capacity)[: self._count]
+            self._seen = (self._load / self._capacity)[: self._count]
 
     def observe(self) -> Table:
         """Utilisation of every port at the last tick; the fluid has no queues and no pauses."""
         self._latch(self._now)
         return {
+            "port": np.arange(self._count, dtype=np.int32),
             "queued_bytes": np.zeros(self._count, np.int64),
             "paused": np.zeros(self._count, np.bool_),
             "utilisation": self._seen.copy(),
@@ -263,9 +300,8 @@ class FluidEmulator:
         count = len(self._requests)
         submitted = np.array(self._requests, np.int64).reshape(count, len(_Request._fields))
         column = {name: values[:count] for name, values in self._state.items()}
-        flowing = np.zeros(count, np.bool_)
-        flowing[self._active] = True
-        started = (column["gone"] >= 0) & (column["gone"] <= self._now) & ~flowing
+        flowing = column["rate"] > 0
+        started = (column["gone"] >= 0) & ~flowing
         passed = (self._now - column["since"]) / PS_PER_S
         left = np.where(flowing, column["left"] - column["rate"] * passed, 0.0)
         volume = column["wire"] * 8.0
@@ -291,7 +327,7 @@ class FluidEmulator:
         for name in ("marked", "resent_bytes", "timeouts"):
             flows[name] = np.zeros(count, np.int64)
         sent, frame_count = self._sent.copy(), self._frames.copy()
-        for row in self._active.tolist():
+        for row in np.flatnonzero(flowing).tolist():
             sent[self._paths[row]] += int(column["wire"][row] * share[row])
             frame_count[self._paths[row]] += packets[row]
         rates = np.asarray(self._rate_of, np.float64)

@@ -128,6 +128,12 @@ class PacketEmulator:
         rows["finish_ps"] = self._now_ps
         return Advance(self._now_ps, rows)
 
+    def path(self, flow: int) -> list[int]:
+        """The ports that a submitted flow's data crosses, in order."""
+        if not 0 <= flow < len(self._seen) or not self._seen[flow]:
+            raise FlowError(f"flow {flow}: not submitted")
+        return list(self._engine.path(flow))
+
     def observe(self) -> Table:
         """Link state at the last tick, one row a port: ``port queued_bytes paused utilisation``.
 

@@ -22,11 +22,15 @@ def max_min(hops: NDArray[np.int32], capacity_bps: NDArray[np.float64]) -> NDArr
     >>> max_min(hops, np.array([10.0, 4.0, inf])).tolist()
     [2.0, 8.0, 2.0]
     """
+    if len(hops) == 1:
+        return np.array([capacity_bps[hops[0]].min()])
+    used, inverse = np.unique(hops, return_inverse=True)
+    local = inverse.reshape(hops.shape)
+    left = capacity_bps[used]
     rates = np.zeros(len(hops))
-    left = capacity_bps.copy()
     rest = np.arange(len(hops))
     while rest.size:
-        crossed = hops[rest]
+        crossed = local[rest]
         count = np.bincount(crossed.ravel(), minlength=left.size)
         share = np.full(left.size, np.inf)
         np.divide(left, count, out=share, where=count > 0)

@@ -6,6 +6,7 @@
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
+#include "bindings_decision.hpp"
 #include "reference.hpp"
 
 namespace nb = nanobind;
@@ -118,6 +119,10 @@ nb::tuple advance(Reference& engine, Time until_ps) {
     std::vector<std::int64_t> done(engine.completed().begin(), engine.completed().end());
     std::sort(done.begin(), done.end());
     return nb::make_tuple(now, array_of(std::move(done)));
+}
+
+std::vector<std::uint32_t> path(const Reference& engine, std::size_t flow) {
+    return engine.path(engine.flows().at(flow));
 }
 
 nb::dict observe(const Reference& engine) {
@@ -244,6 +249,8 @@ NB_MODULE(_engine, m) {
           "window"_a, "timeout_ps"_a, "issue_ps"_a, "cnp_interval_ps"_a, "cnp_priority"_a,
           "controlled"_a, "dcqcn"_a, "least_bps"_a, "additive_bps"_a, "hyper_bps"_a);
 
+    bind_decisions(m);
+
     nb::class_<Reference>(m, "Reference")
         .def(nb::init<FabricSetting, RouteSetting, DisciplineSetting, TransportSetting,
                       std::uint64_t, Time>(),
@@ -253,6 +260,7 @@ NB_MODULE(_engine, m) {
              "bytes"_a, "descriptors"_a, "entropy"_a, "path"_a, "priority"_a, "release_ps"_a)
         .def("advance", &advance, "until_ps"_a,
              nb::sig("def advance(self, until_ps: int) -> tuple[int, NDArray[numpy.int64]]"))
+        .def("path", &path, "flow"_a)
         .def("observe", &observe, nb::sig("def observe(self) -> dict[str, NDArray[numpy.generic]]"))
         .def("flow_table", &flow_table,
              nb::sig("def flow_table(self) -> dict[str, NDArray[numpy.int64]]"))

@@ -9,7 +9,7 @@
 
 namespace kvfabric {
 
-enum class Purpose : std::uint64_t { route = 1, mark = 2 };
+enum class Purpose : std::uint64_t { mark = 1 };
 
 constexpr std::uint64_t mix(std::uint64_t x) {
     x += 0x9e3779b97f4a7c15ULL;
@@ -30,20 +30,16 @@ constexpr std::uint64_t draw(std::uint64_t seed, Purpose purpose, std::uint64_t 
     return join(h, port);
 }
 
-// The hash of a packet's 5-tuple: addresses, the UDP source port (entropy), and RoCE's port 4791.
+// The hash of a packet's 5-tuple: addresses, and the entropy that is its UDP source port.
 constexpr std::uint64_t tuple_hash(std::uint64_t seed, std::uint64_t source,
                                    std::uint64_t destination, std::uint64_t entropy) {
-    std::uint64_t h = join(seed, static_cast<std::uint64_t>(Purpose::route));
-    h = join(h, source);
-    h = join(h, destination);
-    h = join(h, entropy);
-    return join(h, 4791);
+    return mix(seed ^ source << 32 ^ destination) ^ entropy;
 }
 
 // One of count equal choices at a node: each switch salts the 5-tuple's hash with its own number.
+// The same choice as that of the fluid emulator (emulate/path.py), so that both see one path.
 constexpr std::uint32_t choose(std::uint64_t tuple, std::uint64_t node, std::uint32_t count) {
-    const std::uint64_t h = join(tuple, node) >> 32;
-    return static_cast<std::uint32_t>((h * count) >> 32);
+    return static_cast<std::uint32_t>(mix(tuple + (node << 20)) % count);
 }
 
 }  // namespace kvfabric

@@ -145,6 +145,11 @@ public:
     const LinkState& latched() const { return latched_; }
     Time now() const { return now_; }
 
+    // The ports that a flow's packets cross.
+    std::vector<std::uint32_t> path(const Flow& flow) const {
+        return {paths_.begin() + flow.path, paths_.begin() + flow.path + flow.hops};
+    }
+
     // Payload bytes that are on a link, in service or in a queue, counted packet by packet.
     Bytes in_flight() const;
 

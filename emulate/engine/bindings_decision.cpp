@@ -1,0 +1,114 @@
+// The decision classes as Python classes, so that literal tables can hold them to account.
+#include "bindings_decision.hpp"
+
+#include <nanobind/stl/array.h>
+#include <nanobind/stl/vector.h>
+
+#include "buffer.hpp"
+#include "dcqcn.hpp"
+#include "gobackn.hpp"
+#include "hash.hpp"
+#include "mark.hpp"
+#include "pause.hpp"
+#include "schedule.hpp"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+namespace kvfabric {
+
+void bind_decisions(nb::module_& m) {
+    nb::class_<Dcqcn>(m, "Dcqcn")
+        .def(nb::init<std::int64_t>(), "line_bps"_a)
+        .def("advance", &Dcqcn::advance, "setting"_a, "now_ps"_a)
+        .def("cnp", &Dcqcn::cnp, "setting"_a, "now_ps"_a)
+        .def("sent", &Dcqcn::sent, "setting"_a, "now_ps"_a, "wire_bytes"_a)
+        .def_prop_ro("rate_bps", &Dcqcn::rate)
+        .def_prop_ro("target_bps", &Dcqcn::target)
+        .def_prop_ro("alpha_q20", &Dcqcn::alpha_q20);
+
+    nb::class_<SharedBuffer>(m, "SharedBuffer")
+        .def(
+            "__init__",
+            [](SharedBuffer* self, Bytes total, Bytes reserve, Bytes xon_offset,
+               std::int64_t alpha_q16, std::int64_t egress_q16, std::uint8_t lossless,
+               const std::vector<Bytes>& headroom) {
+                new (self) SharedBuffer(BufferSetting{total, reserve, xon_offset, alpha_q16,
+                                                      egress_q16, lossless, headroom});
+            },
+            nb::kw_only(), "total"_a, "reserve"_a, "xon_offset"_a, "alpha_q16"_a, "egress_q16"_a,
+            "lossless"_a, "headroom"_a)
+        .def("admit", &SharedBuffer::admit, "port"_a, "priority"_a, "egress"_a, "frame"_a)
+        .def("release", &SharedBuffer::release, "port"_a, "priority"_a, "egress"_a, "frame"_a)
+        .def("over", &SharedBuffer::over, "port"_a, "priority"_a)
+        .def("under", &SharedBuffer::under, "port"_a, "priority"_a)
+        .def("occupied", &SharedBuffer::occupied, "port"_a, "priority"_a)
+        .def("headroom_used", &SharedBuffer::headroom_used, "port"_a, "priority"_a)
+        .def("queued", &SharedBuffer::queued, "egress"_a, "priority"_a)
+        .def_prop_ro("threshold", &SharedBuffer::threshold)
+        .def_prop_ro("pool", &SharedBuffer::pool)
+        .def_prop_ro("used", &SharedBuffer::used);
+
+    nb::class_<Marker>(m, "Marker")
+        .def(nb::init<Bytes, Bytes, std::uint64_t>(), "kmin"_a, "kmax"_a, "pmax_q32"_a)
+        .def("mark", &Marker::mark, "queue"_a, "hash"_a);
+
+    nb::class_<PauseSender>(m, "PauseSender")
+        .def(nb::init<Time>(), "pause_ps"_a)
+        .def("stop", &PauseSender::stop, "now_ps"_a)
+        .def("resume", &PauseSender::resume)
+        .def("expire", &PauseSender::expire, "now_ps"_a)
+        .def_prop_ro("stopped", &PauseSender::stopped)
+        .def_prop_ro("next_ps", &PauseSender::next);
+
+    nb::class_<PauseReceiver>(m, "PauseReceiver")
+        .def(nb::init<>())
+        .def("stop", &PauseReceiver::stop, "now_ps"_a, "pause_ps"_a)
+        .def("resume", &PauseReceiver::resume, "now_ps"_a)
+        .def("expire", &PauseReceiver::expire, "now_ps"_a)
+        .def("spent", &PauseReceiver::spent, "now_ps"_a)
+        .def_prop_ro("paused", &PauseReceiver::paused)
+        .def_prop_ro("until_ps", &PauseReceiver::until);
+
+    nb::class_<Scheduler>(m, "Scheduler")
+        .def(nb::init<std::uint8_t, const std::array<std::uint8_t, 8>&>(), "strict"_a, "weight"_a)
+        .def(
+            "pick",
+            [](Scheduler& self, std::uint8_t eligible, const std::array<Bytes, 8>& head) {
+                return self.pick(eligible, [&](int p) { return head[static_cast<std::size_t>(p)]; });
+            },
+            "eligible"_a, "head_bytes"_a)
+        .def("emptied", &Scheduler::emptied, "priority"_a);
+
+    nb::class_<GoBackNSender>(m, "GoBackNSender")
+        .def(nb::init<Sequence>(), "packets"_a)
+        .def("take", &GoBackNSender::take, "now_ps"_a, "timeout_ps"_a)
+        .def("acknowledge", &GoBackNSender::acknowledge, "expected"_a, "now_ps"_a, "timeout_ps"_a)
+        .def("reject", &GoBackNSender::reject, "expected"_a, "now_ps"_a, "timeout_ps"_a)
+        .def("expire", &GoBackNSender::expire, "now_ps"_a, "timeout_ps"_a)
+        .def_prop_ro("next", &GoBackNSender::next)
+        .def_prop_ro("acked", &GoBackNSender::acked)
+        .def_prop_ro("done", &GoBackNSender::done)
+        .def_prop_ro("attempt", &GoBackNSender::attempt)
+        .def_prop_ro("deadline_ps", &GoBackNSender::deadline);
+
+    nb::enum_<GoBackNReceiver::Verdict>(m, "Verdict")
+        .value("accepted", GoBackNReceiver::Verdict::accepted)
+        .value("duplicate", GoBackNReceiver::Verdict::duplicate)
+        .value("gap", GoBackNReceiver::Verdict::gap)
+        .value("gap_again", GoBackNReceiver::Verdict::gap_again);
+    nb::class_<GoBackNReceiver>(m, "GoBackNReceiver")
+        .def(nb::init<>())
+        .def("receive", &GoBackNReceiver::receive, "sequence"_a)
+        .def_prop_ro("expected", &GoBackNReceiver::expected);
+
+    m.def(
+        "mark_draw",
+        [](std::uint64_t seed, std::uint64_t flow, std::uint64_t sequence, std::uint64_t attempt,
+           std::uint64_t port) {
+            return draw(seed, Purpose::mark, flow, sequence, attempt, port);
+        },
+        nb::kw_only(), "seed"_a, "flow"_a, "sequence"_a, "attempt"_a, "port"_a);
+}
+
+}  // namespace kvfabric

@@ -1,0 +1,103 @@
+"""Small named fabrics, flow tables and a way to run them, for the emulators' tests."""
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from topo.fabric import Fabric, Switch
+from traffic.emulator import FLOW, Emulator
+
+G = 10**9
+
+
+class Lab:
+    """What the packet tests are built from. Rates in Gbit/s, delays in ps, sizes in bytes."""
+
+    @staticmethod
+    def switch(buffer: int = 64 * 2**20, latency: int = 600_000) -> Switch:
+        return Switch(ports=256, buffer_bytes=buffer, latency_ps=latency)
+
+    @staticmethod
+    def star(hosts: int, gbps: float = 100, delay: int = 50_000, **model: int) -> Fabric:
+        """Hosts 1 .. n around switch 0."""
+        fabric = Fabric("star")
+        middle = fabric.add_switch("s", tier=1, switch=Lab.switch(**model))
+        for i in range(hosts):
+            host = fabric.add_host(f"h{i}")
+            fabric.connect(host, middle, rate_bps=int(gbps * G), delay_ps=delay)
+        return fabric
+
+    @staticmethod
+    def chain(rates: Sequence[int], delays: Sequence[int], latency: int = 600_000) -> Fabric:
+        """Host 0, then switches 1 .. n - 1, then host n; one rate (bit/s) and delay a link."""
+        fabric = Fabric("chain")
+        ends = [fabric.add_host("a")]
+        ends += [
+            fabric.add_switch(f"s{i}", tier=1, switch=Lab.switch(latency=latency))
+            for i in range(len(rates) - 1)
+        ]
+        ends.append(fabric.add_host("b"))
+        for i, (rate, delay) in enumerate(zip(rates, delays, strict=True)):
+            fabric.connect(ends[i], ends[i + 1], rate_bps=rate, delay_ps=delay)
+        return fabric
+
+    @staticmethod
+    def leaf_spine(leaves: int, per_leaf: int, spines: int, gbps: int = 100) -> Fabric:
+        fabric = Fabric("leaf_spine")
+        model = Lab.switch()
+        tops = [fabric.add_switch(f"spine{s}", tier=2, switch=model) for s in range(spines)]
+        for leaf in range(leaves):
+            node = fabric.add_switch(f"leaf{leaf}", tier=1, switch=model)
+            for top in tops:
+                fabric.connect(node, top, rate_bps=gbps * G, delay_ps=50_000)
+            for i in range(per_leaf):
+                host = fabric.add_host(f"h{leaf}.{i}")
+                fabric.connect(host, node, rate_bps=gbps * G, delay_ps=50_000)
+        return fabric
+
+    @staticmethod
+    def hosts(fabric: Fabric) -> list[int]:
+        return [node.index for node in fabric.hosts]
+
+    @staticmethod
+    def flows(
+        *rows: tuple[int, int, int, int], priority: int = 3, descriptors: int = 1, first: int = 0
+    ) -> NDArray[np.void]:
+        """Rows of (source, destination, bytes, release); numbered in order."""
+        table = np.zeros(len(rows), FLOW)
+        for i, (source, destination, size, release) in enumerate(rows):
+            number = first + i
+            table[i] = (
+                number, number, source, destination, size, descriptors,
+                number * 7919 + 1, -1, True, priority, release,
+            )  # fmt: skip
+        return table
+
+    @staticmethod
+    def finish(emulator: Emulator, until: int = 10**13) -> dict[int, int]:
+        """Runs until nothing completes any more; flow -> finish time."""
+        found: dict[int, int] = {}
+        while True:
+            step = emulator.advance(until)
+            if not len(step.completions):
+                return found
+            for row in step.completions:
+                found[int(row["flow"])] = int(row["finish_ps"])
+
+
+@pytest.fixture(scope="session")
+def lab() -> type[Lab]:
+    return Lab
+
+
+@pytest.fixture(scope="session")
+def jain() -> Callable[[Sequence[float]], float]:
+    """Jain's fairness index: 1 when all are equal."""
+
+    def index(values: Sequence[float]) -> float:
+        v = np.asarray(values, np.float64)
+        return float(v.sum() ** 2 / (len(v) * (v**2).sum()))
+
+    return index

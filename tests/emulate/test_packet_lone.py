@@ -1,0 +1,200 @@
+"""A flow alone on an idle fabric takes its ideal time, to the picosecond."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from emulate import _engine
+from emulate.discipline import Discipline
+from emulate.packet import PacketEmulator
+from emulate.path import Pathfinder
+from emulate.transport import Transport
+from topo.route import equal_cost
+
+G = 10**9
+QUIET = Discipline(ecn="off", headroom=100_000)
+RATES = st.sampled_from([10 * G, 25 * G, 100 * G, 400 * G, 800 * G, 3600 * G, 7 * G, 4321 * 10**6])
+DELAYS = st.integers(0, 3_000_000)
+
+
+def recurrence(payloads, rates, delays, issued):
+    """Frame by frame and hop by hop: a picosecond count with 16 fractional bits a byte.
+
+    The fraction is carried from a frame to the next one that follows without a pause.
+    """
+    per_byte = [((8 * 10**12 << 16) + r // 2) // r for r in rates]
+    end, rest = [-1] * len(rates), [0] * len(rates)
+    at = 0
+    for payload, ready in zip(payloads, issued, strict=True):
+        at = ready
+        for hop, delay in enumerate(delays):
+            start = max(at, end[hop])
+            if start != end[hop]:
+                rest[hop] = 0
+            total = (payload + 82) * per_byte[hop] + rest[hop]
+            end[hop], rest[hop] = start + (total >> 16), total & 0xFFFF
+            at = end[hop] + delay
+    return at
+
+
+def cut(size, descriptors, mtu):
+    """Payloads, and the work request that each belongs to."""
+    payloads, owners = [], []
+    for i in range(descriptors):
+        left = size // descriptors + (i < size % descriptors)
+        while left > 0:
+            payloads.append(min(mtu, left))
+            owners.append(i)
+            left -= mtu
+    return payloads, owners
+
+
+@given(
+    size=st.integers(1, 60_000),
+    share=st.integers(1, 12),
+    mtu=st.sampled_from([256, 1024, 4096]),
+    issue=st.sampled_from([0, 0, 1_000, 700_000]),
+    hops=st.lists(st.tuples(RATES, DELAYS), min_size=1, max_size=5),
+)
+def test_the_ideal_equals_the_recurrence_by_hand(size, share, mtu, issue, hops):
+    descriptors = min(share, size)
+    rates, delays = zip(*hops, strict=True)
+    payloads, owners = cut(size, descriptors, mtu)
+    by_hand = recurrence(payloads, rates, delays, [issue * (o + 1) for o in owners])
+    for recurrent in (False, True):
+        assert by_hand == _engine.ideal_ps(
+            bytes=size,
+            descriptors=descriptors,
+            mtu=mtu,
+            issue_ps=issue,
+            rates_bps=rates,
+            delays_ps=delays,
+            recurrence=recurrent,
+        )
+
+
+def test_the_ideal_of_uniform_hops_is_the_closed_form():
+    # Sum of (propagation + latency), one frame on every hop after the first, wire bytes / rate.
+    size, hops, frame, ps = 10 * 4096, 3, 4096 + 82, 80
+    ideal = _engine.ideal_ps(
+        bytes=size,
+        descriptors=1,
+        mtu=4096,
+        issue_ps=0,
+        rates_bps=[100 * G] * hops,
+        delays_ps=[650_000, 650_000, 50_000],
+        recurrence=False,
+    )
+    assert ideal == 1_350_000 + (hops - 1) * frame * ps + 10 * frame * ps
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    size=st.integers(1, 200_000),
+    share=st.integers(1, 9),
+    issue=st.sampled_from([0, 0, 50_000]),
+    hops=st.lists(st.tuples(RATES, DELAYS), min_size=1, max_size=5),
+    release=st.integers(0, 10**9),
+)
+def test_a_lone_flow_takes_the_ideal_time_on_any_chain(lab, size, share, issue, hops, release):
+    rates, delays = zip(*hops, strict=True)
+    fabric = lab.chain(rates, delays)
+    transport = Transport(control="none", issue_ps=issue)
+    emulator = PacketEmulator(fabric, equal_cost(fabric), QUIET, transport, seed=3)
+    source, destination = lab.hosts(fabric)
+    descriptors = min(share, size)
+    emulator.submit(lab.flows((source, destination, size, release), descriptors=descriptors))
+    finish = lab.finish(emulator)[0]
+    flows = emulator.telemetry().flows
+    payloads, owners = cut(size, descriptors, transport.mtu)
+    through = [d + 600_000 * (i > 0) for i, d in enumerate(delays)]
+    by_hand = recurrence(payloads, rates, through, [issue * (o + 1) for o in owners])
+    assert finish - release == by_hand == flows["ideal_ps"][0]
+    assert flows["hops"][0] == len(rates)
+    assert flows["packets"][0] == len(payloads)
+
+
+def test_what_was_sent_before_does_not_change_the_time_of_a_lone_flow(lab):
+    # 3.6 Tbit/s is 2.22 ps a byte: a remainder left behind would show.
+    fabric = lab.chain([3600 * G, 3600 * G], [1_000, 1_000])
+    emulator = PacketEmulator(fabric, equal_cost(fabric), QUIET, Transport(control="none"), seed=0)
+    a, b = lab.hosts(fabric)
+    for number, release in enumerate([0, 10**9, 2 * 10**9]):
+        emulator.submit(lab.flows((a, b, 12_345, release), first=number))
+    finish = lab.finish(emulator)
+    assert {finish[i] - release for i, release in enumerate([0, 10**9, 2 * 10**9])} == {
+        emulator.telemetry().flows["ideal_ps"][0]
+    }
+
+
+def test_a_fast_link_does_not_drift(lab):
+    # 450 GB/s is 2.222... ps a byte; rounding each frame down would lose 4.3e-5 of the time.
+    size = 40_960_000
+    wire = size + 82 * (size // 4096)
+    ideal = _engine.ideal_ps(
+        bytes=size,
+        descriptors=1,
+        mtu=4096,
+        issue_ps=0,
+        rates_bps=[3600 * G],
+        delays_ps=[0],
+        recurrence=False,
+    )
+    assert ideal == pytest.approx(wire * 8 / 3.6, rel=4e-6)
+
+
+def test_each_descriptor_is_a_message_of_its_own(lab):
+    fabric = lab.star(2)
+    emulator = PacketEmulator(fabric, equal_cost(fabric), QUIET, Transport(control="none"), seed=0)
+    a, b = lab.hosts(fabric)
+    emulator.submit(lab.flows((a, b, 576 * 50, 0), descriptors=50))
+    lab.finish(emulator)
+    telemetry = emulator.telemetry()
+    assert telemetry.flows["packets"][0] == 50
+    out = int(fabric.ports.first[a])
+    assert telemetry.ports["tx_bytes"][out] == 50 * (576 + 82)
+
+
+def test_the_sender_is_done_one_ack_after_the_last_byte(lab):
+    fabric = lab.star(2)
+    emulator = PacketEmulator(fabric, equal_cost(fabric), QUIET, Transport(control="none"), seed=0)
+    a, b = lab.hosts(fabric)
+    emulator.submit(lab.flows((a, b, 1_000_000, 0)))
+    finish = lab.finish(emulator)[0]
+    done = emulator.telemetry().flows["sender_done_ps"][0]
+    assert done - finish == 2 * 86 * 80 + 2 * 50_000 + 600_000
+
+
+@given(seed=st.integers(0, 2**64 - 1), entropy=st.integers(0, 2**32 - 1), path=st.integers(-1, 99))
+@settings(max_examples=50, deadline=None)
+def test_packets_take_the_path_of_the_fluid(lab, seed, entropy, path):
+    fabric = lab.leaf_spine(3, 2, 5)
+    routes = equal_cost(fabric)
+    a, *_, b = lab.hosts(fabric)
+    emulator = PacketEmulator(fabric, routes, QUIET, seed=seed)
+    flow = lab.flows((a, b, 1, 0))
+    flow["entropy"], flow["path"] = entropy, path
+    emulator.submit(flow)
+    assert emulator.path(0) == Pathfinder(fabric, routes, seed).path(a, b, entropy, path)
+
+
+def test_pinned_numbers_count_through_all_equal_paths(lab):
+    fabric = lab.leaf_spine(2, 1, 8)
+    a, b = lab.hosts(fabric)
+    emulator = PacketEmulator(fabric, equal_cost(fabric), QUIET, seed=1)
+    flow = lab.flows(*[(a, b, 1, 0)] * 8)
+    flow["path"] = range(8)
+    emulator.submit(flow)
+    assert len({tuple(emulator.path(i)) for i in range(8)}) == 8
+
+
+def test_hashed_flows_spread_over_all_equal_paths(lab):
+    fabric = lab.leaf_spine(2, 1, 8)
+    a, b = lab.hosts(fabric)
+    emulator = PacketEmulator(fabric, equal_cost(fabric), QUIET, seed=1)
+    emulator.submit(lab.flows(*[(a, b, 1, 0)] * 800))
+    taken = [emulator.path(i)[1] for i in range(800)]
+    counts = [taken.count(port) for port in set(taken)]
+    assert len(counts) == 8
+    # Eight bins of mean 100: each within five standard deviations of a fair draw.
+    assert all(abs(count - 100) < 5 * (800 * 1 / 8 * 7 / 8) ** 0.5 for count in counts)
