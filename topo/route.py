@@ -138,6 +138,11 @@ def equal_cost(fabric: Fabric) -> Routes:
         closer = (hops[peer[ports]] == here - 1) & (here > 0)
         counts[node] = closer.sum(axis=0)
         chosen.append(ports[np.nonzero(closer.T)[1]])
+    if max(counts.sum(), counts.size) > np.iinfo(np.int32).max:
+        raise FabricError(
+            f"fabric {fabric.name!r}: {counts.sum()} next hops for {nodes} nodes are more than "
+            "the routing table can number; write fewer hosts"
+        )
     first = np.zeros(nodes * groups + 1, np.int32)
     np.cumsum(counts.ravel(), out=first[1:])
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import networkx as nx
 import numpy as np
-from hypothesis import assume, given, settings
+from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from topo.capacity import mu, oversubscription
@@ -17,6 +17,8 @@ from topo.placement import WAYS, place
 from topo.route import equal_cost
 
 GBPS = 10**9
+
+law = settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
 
 
 @st.composite
@@ -59,6 +61,7 @@ def rebuilt(fabric: Fabric, nodes: list[int], links: list[int]) -> Fabric:
     return other
 
 
+@law
 @given(fabrics())
 def test_no_switch_has_more_cables_than_ports(made):
     fabric, values = made
@@ -68,6 +71,7 @@ def test_no_switch_has_more_cables_than_ports(made):
         assert used[node.index] <= node.switch.ports <= values["switch"].ports
 
 
+@law
 @given(fabrics())
 def test_every_host_has_one_cable_and_racks_of_a_pool_differ_by_one_host(made):
     fabric, values = made
@@ -82,12 +86,14 @@ def test_every_host_has_one_cable_and_racks_of_a_pool_differ_by_one_host(made):
         assert max(racks) - min(racks) <= 1
 
 
+@law
 @given(fabrics())
 def test_the_oversubscription_asked_for_is_not_exceeded(made):
     fabric, values = made
     assert oversubscription(fabric) <= (values["oversubscription"] or 1)
 
 
+@law
 @given(fabrics())
 def test_every_next_hop_is_one_link_closer(made):
     fabric, _ = made
@@ -102,6 +108,7 @@ def test_every_next_hop_is_one_link_closer(made):
             assert all(fabric.nodes[n].kind is Kind.SWITCH for n in peer[ports].tolist())
 
 
+@law
 @given(fabrics())
 def test_every_prefill_host_reaches_every_decode_host_of_its_island(made):
     fabric, _ = made
@@ -115,7 +122,7 @@ def test_every_prefill_host_reaches_every_decode_host_of_its_island(made):
     assert (found.max(axis=1) > 0).all()
 
 
-@settings(max_examples=30)
+@law
 @given(fabrics(), st.data())
 def test_the_number_of_paths_is_that_of_networkx(made, data):
     fabric, _ = made
@@ -135,6 +142,7 @@ def test_the_number_of_paths_is_that_of_networkx(made, data):
     assert routes.count_paths(a, b) == expected
 
 
+@law
 @given(fabrics())
 def test_mu_is_the_flow_that_networkx_finds(made):
     fabric, _ = made
@@ -150,6 +158,7 @@ def test_mu_is_the_flow_that_networkx_finds(made):
     assert mu(fabric) == nx.maximum_flow_value(graph, "source", "sink")
 
 
+@law
 @given(fabrics(), st.randoms(use_true_random=False))
 def test_relabelling_keeps_mu(made, random):
     fabric, _ = made
@@ -159,6 +168,7 @@ def test_relabelling_keeps_mu(made, random):
     assert mu(rebuilt(fabric, nodes, links)) == mu(fabric)
 
 
+@law
 @given(fabrics(), st.data())
 def test_mu_never_grows_when_a_link_is_lost(made, data):
     fabric, _ = made

@@ -1,7 +1,7 @@
 """Placement: pools of the asked size, kept apart, rack by rack, or mixed."""
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from topo.error import FabricError
@@ -52,6 +52,7 @@ def test_hosts_beyond_the_pools_are_idle():
     assert len(placed.hosts_with(Role.NONE)) == 10
 
 
+@settings(deadline=None)
 @given(st.sampled_from(WAYS), st.integers(1, 15), st.data())
 def test_every_way_gives_each_pool_its_size(by, prefill, data):
     decode = data.draw(st.integers(1, 16 - prefill))

@@ -1,7 +1,7 @@
 """Quantities are read with their unit or refused in one line that says what to write."""
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from topo.error import UnitError
@@ -82,6 +82,7 @@ def test_a_long_wrong_text_is_cut_in_the_message():
     assert len(str(refusal.value)) < 200
 
 
+@settings(deadline=None)
 @given(st.integers(0, 10**9))
 def test_whole_nanoseconds_survive_the_text(count):
     assert duration(f"{count}ns") == count * 1000

@@ -12,6 +12,7 @@ from msgspec.structs import fields
 
 from topo.error import FabricError
 from topo.fabric import Fabric, Switch
+from topo.unit import show_rate
 
 _MOST: Final = 262_144
 _BOUNDS: Final = {
@@ -66,8 +67,9 @@ class Parameters(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
             )
         if self.nic_bps > model.rate_bps:
             raise FabricError(
-                f"nic {self.nic_bps} bit/s: faster than the switch port of {model.rate_bps} "
-                "bit/s that it plugs into; write a faster switch or a slower nic"
+                f"nic {show_rate(self.nic_bps)}: faster than the switch port of "
+                f"{show_rate(model.rate_bps)} that it plugs into; write a faster switch or a "
+                "slower nic"
             )
         if self.hosts and self.prefill and self.decode and self.hosts < self.prefill + self.decode:
             raise FabricError(
