@@ -1,0 +1,212 @@
+"""DCQCN's reaction point against step tables computed by hand from the papers' rules."""
+
+import pytest
+
+from emulate import _engine
+from emulate.transport import PRESETS, Transport, TransportError
+
+US = 10**6
+G = 10**9
+
+
+def setting(**changes):
+    """Round numbers: alpha kept 7/8 each 10 us, cuts 40 us apart, increases each 100 us, F = 2."""
+    values = {
+        "alpha_period_ps": 10 * US,
+        "cut_period_ps": 40 * US,
+        "increase_period_ps": 100 * US,
+        "increase_bytes": 0,
+        "keep_q10": 896,
+        "initial_q10": 1024,
+        "gd_shift": 1,
+        "least_percent": 0,
+        "recovery": 2,
+        "clamp": True,
+        "clamp_after_timer": False,
+        "least_bps": G,
+        "additive_bps": 2 * G,
+        "hyper_bps": 10 * G,
+    }
+    return _engine.dcqcn_setting(**(values | changes))
+
+
+def test_nothing_happens_before_the_first_cnp():
+    flow = _engine.Dcqcn(100 * G)
+    flow.advance(setting(), 10**12)
+    flow.sent(setting(increase_bytes=1), 10**12, 10**6)
+    assert (flow.rate_bps, flow.alpha_q20) == (100 * G, 0)
+
+
+def test_the_first_cnp_halves_the_rate_and_alpha_then_decays():
+    flow, s = _engine.Dcqcn(100 * G), setting()
+    flow.cnp(s, 5 * US)
+    assert (flow.rate_bps, flow.target_bps, flow.alpha_q20) == (50 * G, 100 * G, 1 << 20)
+    # The CNP itself counts for the first period: 7/8 * 1 + 1/8 = 1; then 7/8 each.
+    for now, alpha in [(14, 1), (15, 1), (25, 7 / 8), (35, 49 / 64), (45, 343 / 512)]:
+        flow.advance(s, now * US)
+        assert flow.alpha_q20 == int(alpha * 2**20), now
+
+
+def test_a_cnp_too_soon_after_a_cut_cuts_when_the_period_is_over():
+    flow, s = _engine.Dcqcn(100 * G), setting()
+    flow.cnp(s, 0)
+    flow.cnp(s, 15 * US)
+    assert flow.rate_bps == 50 * G
+    flow.advance(s, 39 * US)
+    assert flow.rate_bps == 50 * G
+    # Alpha at 40 us, updated before the cut of that instant: 1 (10), 1 (20: a CNP), 7/8, 49/64.
+    flow.advance(s, 40 * US)
+    assert flow.alpha_q20 == 49 * 2**14
+    assert flow.rate_bps == 50 * G - 50 * G * 49 // 128
+    assert flow.target_bps == 50 * G
+
+
+def test_a_cnp_after_the_period_cuts_at_once():
+    flow, s = _engine.Dcqcn(100 * G), setting()
+    flow.cnp(s, 0)
+    flow.cnp(s, 40 * US)
+    assert flow.alpha_q20 == int((7 / 8) ** 3 * 2**20)
+    assert flow.rate_bps == 50 * G - (50 * G * int((7 / 8) ** 3 * 2**20) >> 21)
+
+
+def test_timers_recover_then_add_then_go_hyper():
+    flow, s = _engine.Dcqcn(100 * G), setting(clamp=False)
+    flow.cnp(s, 0)
+    table = [
+        (100, 100.0, 75.0),  # fast recovery: half-way to the target
+        (200, 100.0, 87.5),  # F = 2: the last of them
+        (300, 100.0, 93.75),  # the target is at the line already and may not grow
+    ]
+    for now, target, rate in table:
+        flow.advance(s, now * US)
+        assert (flow.target_bps, flow.rate_bps) == (target * G, rate * G), now
+
+
+def test_the_target_grows_by_the_steps():
+    flow, s = _engine.Dcqcn(100 * G), setting()
+    flow.cnp(s, 0)
+    flow.cnp(s, 40 * US)  # clamp: the target is 50 now
+    start = flow.rate_bps
+    rate, target = start, 50 * G
+    # (step of the target) at each expiry: two recoveries, one additive, then hyper.
+    for number, step in enumerate([0, 0, 2, 10, 10], start=1):
+        flow.advance(s, (40 + 100 * number) * US)
+        target += step * G
+        rate = (rate + target + 1) // 2
+        assert (flow.target_bps, flow.rate_bps) == (target, rate), number
+
+
+def test_the_byte_counter_increases_like_the_timer():
+    flow, s = _engine.Dcqcn(100 * G), setting(increase_bytes=1000, recovery=1, clamp=False)
+    flow.cnp(s, 0)
+    flow.sent(s, 1 * US, 999)
+    assert flow.rate_bps == 50 * G
+    flow.sent(s, 2 * US, 1)
+    assert flow.rate_bps == 75 * G
+    flow.sent(s, 3 * US, 2000)
+    assert flow.rate_bps == (87.5 + 100) / 2 * G
+
+
+def test_a_cut_restarts_the_counters():
+    flow, s = _engine.Dcqcn(100 * G), setting(increase_bytes=1000)
+    flow.cnp(s, 0)
+    flow.sent(s, 1 * US, 999)
+    flow.cnp(s, 60 * US)
+    low = flow.rate_bps
+    flow.sent(s, 61 * US, 999)
+    flow.advance(s, 159 * US)
+    assert flow.rate_bps == low
+    flow.advance(s, 160 * US)
+    assert flow.rate_bps == (low + 50 * G + 1) // 2
+
+
+def test_without_clamp_the_target_moves_only_after_an_increase_by_timer():
+    s = setting(clamp=False, clamp_after_timer=True)
+    flow = _engine.Dcqcn(100 * G)
+    flow.cnp(s, 0)
+    flow.cnp(s, 50 * US)
+    assert flow.target_bps == 100 * G
+    flow.advance(s, 150 * US)
+    raised = flow.rate_bps
+    flow.cnp(s, 151 * US)
+    assert flow.target_bps == raised
+
+
+def test_a_cut_respects_the_floor_and_the_least_percentage():
+    flow, s = _engine.Dcqcn(100 * G), setting(least_bps=60 * G)
+    flow.cnp(s, 0)
+    assert flow.rate_bps == 60 * G
+    flow, s = _engine.Dcqcn(100 * G), setting(least_percent=80)
+    flow.cnp(s, 0)
+    assert flow.rate_bps == 80 * G
+
+
+def test_late_calls_replay_what_early_calls_would_have_done():
+    s = setting(increase_bytes=5000)
+    late, early = _engine.Dcqcn(100 * G), _engine.Dcqcn(100 * G)
+    for now in range(0, 1500):
+        early.advance(s, now * US)
+        if now in (3, 20, 300, 310):
+            early.cnp(s, now * US)
+            late.cnp(s, now * US)
+        if now == 700:
+            early.sent(s, now * US, 12_000)
+            late.sent(s, now * US, 12_000)
+    late.advance(s, 1499 * US)
+    assert (late.rate_bps, late.target_bps) == (early.rate_bps, early.target_bps)
+    assert late.alpha_q20 == early.alpha_q20
+
+
+def test_a_quiet_flow_keeps_the_phase_of_its_timers():
+    # After a long silence the state is the line rate and alpha 0: replay skips, phases stay.
+    s = setting()
+    late, early = _engine.Dcqcn(100 * G), _engine.Dcqcn(100 * G)
+    for flow in (late, early):
+        flow.cnp(s, 7 * US)
+    for now in range(8, 40_000, 13):
+        early.advance(s, now * US)
+    for flow in (late, early):
+        flow.cnp(s, 40_003 * US)
+        flow.advance(s, 40_222 * US)
+    assert (late.rate_bps, late.alpha_q20) == (early.rate_bps, early.alpha_q20)
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_every_preset_halves_at_the_first_cnp_and_names_its_source(name):
+    preset = PRESETS[name]
+    assert preset.source
+    fields = {f: getattr(preset, f) for f in preset.__dataclass_fields__}
+    for other in ("name", "source", "rate_bps", "cnp_interval_ps"):
+        fields.pop(other)
+    s = _engine.dcqcn_setting(**fields)
+    flow = _engine.Dcqcn(400 * G)
+    flow.cnp(s, 0)
+    # alpha starts at 1, in ConnectX at 1023/1024.
+    assert flow.rate_bps == pytest.approx(200 * G, rel=1e-3)
+
+
+def test_the_steps_of_the_simulator_grow_with_the_rate():
+    assert PRESETS["hpcc"].additive(100 * G) == 20 * 10**6
+    assert PRESETS["hpcc"].hyper(100 * G) == 200 * 10**6
+    assert PRESETS["connectx"].additive(100 * G) == 5 * 10**6
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        {"kind": "tcp"},
+        {"control": "timely"},
+        {"preset": "cx9"},
+        {"mtu": 100},
+        {"mtu": 65_536},
+        {"ack_every": 0},
+        {"window": 4, "ack_every": 16},
+        {"rto_ps": 0},
+        {"issue_ps": -1},
+        {"cnp_priority": 8},
+    ],
+)
+def test_an_impossible_transport_is_refused_in_one_line(bad):
+    with pytest.raises(TransportError) as refusal:
+        Transport(**bad)
+    assert "\n" not in str(refusal.value)
