@@ -190,9 +190,9 @@ def _matters(
     if comparison.found:
         shown = len(comparison.found)
         return (
-            f"{topic} matters: the mean hand-off {place} {widest.fast} is {size} shorter than {place} "
-            f"{widest.slow} ({span}). {shown} of {count(len(comparison.pairs), 'pair')} differ."
-            f"{split}"
+            f"{topic} matters: the mean hand-off {place} {widest.fast} is {size} shorter than "
+            f"{place} {widest.slow} ({span}). {shown} of {count(len(comparison.pairs), 'pair')} "
+            f"differ.{split}"
         )
     if widest.seeds < 2:
         return f"{topic}: one common seed cannot show a difference; run more seeds.{split}"

@@ -1,0 +1,144 @@
+"""The numbers of a study as CSV: one row an alternative, units in the column names.
+
+Cells that a spreadsheet would take for a formula are quoted with a leading apostrophe, since
+labels come from strangers' files (OWASP, CSV Injection).
+"""
+
+import csv
+import io
+from collections.abc import Iterable, Sequence
+from math import isfinite, nan
+from typing import Final
+
+from analysis.interval import Estimate
+from analysis.summary import Gap, Summary
+from analysis.verdict import cost
+from topo.unit import PS_PER_MS
+
+_COLUMNS: Final = (
+    "fabric",
+    "policy",
+    "verdict",
+    "reason",
+    "hand_offs",
+    "seeds",
+    "effective_share_of_n",
+    "quantile",
+    "handoff_p50_ms",
+    "handoff_tail_ms",
+    "handoff_tail_low_ms",
+    "handoff_tail_high_ms",
+    "over_budget_share",
+    "over_budget_low",
+    "over_budget_high",
+    "not_finished",
+    "prefill_not_ended",
+    "rejected",
+    "no_hand_off_needed",
+    "slowdown_p50",
+    "slowdown_tail",
+    "transfer_tail_ms",
+    "bandwidth_tail_ms",
+    "packet_over_bandwidth",
+    "packet_over_bandwidth_median",
+    "packet_over_bandwidth_max",
+    "maxmin_tail_ms",
+    "packet_over_maxmin",
+    "packet_over_maxmin_median",
+    "packet_over_maxmin_max",
+    "marked_share",
+    "resent_share",
+    "timeouts",
+    "drops",
+    "switch_pause_fraction_max",
+    "switch_pause_fraction_mean",
+    "host_pause_fraction_max",
+    "switch_utilisation_max",
+    "ttft_p50_ms",
+    "ttft_tail_ms",
+    "tpot_p50_ms",
+    "mean_queueing_ms",
+    "mean_prefill_ms",
+    "mean_handoff_ms",
+    "mean_decode_ms",
+    "cost_usd",
+    "mu_gbps",
+    "switches",
+    "switch_cables",
+    "host_cables",
+)
+
+
+def summary_csv(rows: Sequence[Summary]) -> str:
+    """The summaries as CSV text; an empty cell is a number that is not there."""
+    return csv_text(_COLUMNS, (_row(row) for row in rows))
+
+
+def csv_text(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """A table as CSV text."""
+    sink = io.StringIO()
+    writer = csv.writer(sink, lineterminator="\n")
+    writer.writerow(columns)
+    writer.writerows([_shown(value) for value in row] for row in rows)
+    return sink.getvalue()
+
+
+def _shown(value: object) -> object:
+    if isinstance(value, float):
+        return f"{value:.9g}" if isfinite(value) else "" if value != value else str(value)
+    if isinstance(value, str) and value[:1] in ("=", "+", "-", "@", "\t", "\r"):
+        return "'" + value
+    return "" if value is None else value
+
+
+def _row(row: Summary) -> list[object]:
+    facts = row.facts
+    return [
+        row.fabric,
+        row.policy,
+        row.verdict,
+        row.reason,
+        row.n,
+        row.seeds,
+        row.worth,
+        row.q,
+        row.median / PS_PER_MS,
+        *_estimate(row.tail, PS_PER_MS),
+        *_estimate(row.over, 1),
+        row.not_finished,
+        row.not_due,
+        row.rejected,
+        row.local,
+        row.slowdown_median,
+        row.slowdown_tail,
+        row.transfer_tail / PS_PER_MS,
+        *_gap(row.bandwidth),
+        *_gap(row.maxmin),
+        row.marked,
+        row.resent,
+        row.timeouts,
+        row.drops,
+        row.pause_max,
+        row.pause_mean,
+        row.host_pause,
+        row.utilisation_max,
+        row.ttft_median / PS_PER_MS,
+        row.ttft_tail / PS_PER_MS,
+        row.tpot_median / PS_PER_MS,
+        *([part / PS_PER_MS for part in row.parts] or [nan] * 4),
+        cost(row),
+        facts.mu_bps / 1e9 if facts else None,
+        facts.switches if facts else None,
+        facts.switch_cables if facts else None,
+        facts.host_cables if facts else None,
+    ]
+
+
+def _estimate(value: Estimate | None, unit: float) -> list[float]:
+    return [value.value / unit, value.low / unit, value.high / unit] if value else [nan] * 3
+
+
+def _gap(gap: Gap | None) -> list[float]:
+    if gap is None:
+        return [nan] * 4
+    return [gap.tail_ps / PS_PER_MS, gap.ratio, gap.median_ratio, gap.most_ratio]

@@ -1,0 +1,55 @@
+"""Budget bars: where the mean request spends its time, one bar an alternative.
+
+The left panel leaves decode out, which is so much longer that it would hide the hand-off; the
+right panel has all four.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from analysis.budget import PARTS
+from analysis.plot.style import BLUE, GREEN, GREY, ORANGE, Plot, blank, label, styled
+from analysis.summary import Summary
+from topo.unit import PS_PER_MS
+
+_COLOUR = {"queueing": GREY, "prefill": BLUE, "handoff": ORANGE, "decode": GREEN}
+_TEXT = {"queueing": "queueing", "prefill": "prefill", "handoff": "hand-off", "decode": "decode"}
+
+
+def budget(rows: Sequence[Summary]) -> Plot:
+    """Mean queueing, prefill, hand-off and decode of every alternative that finished requests."""
+    shown = [row for row in rows if row.parts]
+    names = [f"{label(row.fabric, 22)} / {label(row.policy, 22)}" for row in shown]
+    means = np.array([row.parts for row in shown], float).reshape(-1, len(PARTS)) / PS_PER_MS
+    with styled():
+        figure = blank(11.5, 0.23 * max(3, len(shown)) + 1.1)
+        early, whole = figure.subplots(1, 2, sharey=True)
+        for axes, parts in ((early, PARTS[:3]), (whole, PARTS)):
+            left = np.zeros(len(shown))
+            for part in parts:
+                width = means[:, PARTS.index(part)]
+                axes.barh(names, width, 0.72, left, color=_COLOUR[part], label=_TEXT[part])
+                left = left + width
+            axes.grid(visible=False, axis="y")
+            axes.margins(y=0.01)
+            axes.set_xlabel("mean over finished requests (ms)")
+            axes.set_xlim(0, 1.12 * max(left, default=1.0) or 1.0)
+        for place, row in enumerate(means):
+            early.text(row[:3].sum(), place, f" hand-off {row[2]:.3g} ms", va="center", fontsize=7)
+        early.set_title("Before decode")
+        whole.set_title("Whole request")
+        early.invert_yaxis()
+        handles, texts = whole.get_legend_handles_labels()
+        figure.legend(handles, texts, loc="outside upper left", ncols=4)
+    return Plot(
+        "budget",
+        "Mean time of a request by budget: queueing, prefill, hand-off, decode, one bar an "
+        "alternative.",
+        figure,
+        ("fabric", "policy", *(f"mean_{part}_ms" for part in PARTS)),
+        tuple(
+            (row.fabric, row.policy, *map(float, mean))
+            for row, mean in zip(shown, means, strict=True)
+        ),
+    )

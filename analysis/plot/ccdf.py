@@ -1,0 +1,140 @@
+"""Hand-off tails: the share of hand-offs that takes longer than a time, log-log, by fabric.
+
+One panel a fabric, one curve a policy, the same axes for all. A curve goes down to 1/n; below
+10/n, where fewer than ten hand-offs carry it, it is drawn pale. Hand-offs that never ended hold
+the curve up at the right edge.
+"""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from analysis.plot.style import GREY, INK, Plot, blank, colour, dash, label, plain_log, styled
+from analysis.record import StudyManifest
+from analysis.summary import Sample
+from topo.unit import PS_PER_MS
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+Floats = NDArray[np.float64]
+
+_COLUMNS = 4
+_CARRIED = 10
+
+
+def ccdf(parts: Sequence[Sample], study: StudyManifest) -> Plot:
+    """The CCDF of hand-off time of every alternative that has hand-offs."""
+    fabrics = [f for f in study.fabrics if any(p.n for p in parts if p.fabric == f)]
+    policies = [p for p in study.policies if any(s.n for s in parts if s.policy == p)]
+    curves = {(part.fabric, part.policy): _sorted(part) for part in parts if part.n}
+    across = max(1, min(_COLUMNS, len(fabrics)))
+    down = -(-max(1, len(fabrics)) // across)
+    with styled():
+        figure = blank(2.75 * across + 0.5, 2.7 * down + 0.6)
+        grid = np.atleast_1d(figure.subplots(down, across, sharex=True, sharey=True)).ravel()
+        low, high = _limits(list(curves.values()), study.budget_ps)
+        smallest = min((1 / len(curve) for curve in curves.values()), default=0.1)
+        for axes, fabric in zip(grid, fabrics, strict=False):
+            sizes = []
+            for place, policy in enumerate(policies):
+                curve = curves.get((fabric, policy))
+                if curve is not None:
+                    sizes.append(len(curve))
+                    _draw(axes, curve, place, low, high)
+            n = f"n = {min(sizes)}" + (f" to {max(sizes)}" if min(sizes) < max(sizes) else "")
+            axes.set_title(f"{label(fabric)}, {n}")
+            axes.set(xscale="log", yscale="log", xlim=(low, high), ylim=(smallest * 0.8, 1.15))
+            plain_log(axes, "x")
+            plain_log(axes, "y", (1,))
+            _limit_lines(axes, study)
+        for axes in grid[len(fabrics) :]:
+            axes.set_visible(False)
+        figure.supxlabel("hand-off time (ms)", fontsize=9)
+        figure.supylabel("share of hand-offs that take longer", fontsize=9)
+        _legend(figure, policies)
+    return Plot(
+        "handoff-ccdf",
+        "Share of hand-offs that take longer than a time, one panel a fabric, one curve a policy; "
+        "pale where fewer than 10 hand-offs carry the curve.",
+        figure,
+        ("fabric", "policy", "n", "handoff_ms", "share_longer"),
+        tuple(
+            (fabric, policy, len(curve), value / PS_PER_MS, 1 - (rank + 1) / len(curve))
+            for (fabric, policy), curve in curves.items()
+            for rank, value in enumerate(curve)
+        ),
+    )
+
+
+def _sorted(part: Sample) -> Floats:
+    return np.sort(np.concatenate([handoff.duration for handoff in part.handoffs]))
+
+
+def _limits(curves: Sequence[Floats], budget_ps: int | None) -> tuple[float, float]:
+    finite = [curve[np.isfinite(curve) & (curve > 0)] / PS_PER_MS for curve in curves]
+    marks = [value for curve in finite if len(curve) for value in (curve[0], curve[-1])]
+    if budget_ps:
+        marks.append(budget_ps / PS_PER_MS)
+    return (min(marks) * 0.85, max(marks) * 1.25) if marks else (0.1, 10.0)
+
+
+def _draw(axes: "Axes", curve: Floats, place: int, left: float, right: float) -> None:
+    """The steps of one curve: it falls by 1/n at every value."""
+    n = len(curve)
+    x = np.concatenate(([left], np.repeat(np.minimum(curve / PS_PER_MS, right), 2)[:-1]))
+    y = np.repeat(1 - np.arange(n) / n, 2)
+    carried = _CARRIED / n
+    for chosen, alpha, width in (
+        (y >= carried - 1e-12, 1.0, 1.5),
+        (y <= carried + 1e-12, 0.35, 1.0),
+    ):
+        axes.plot(
+            x[chosen],
+            y[chosen],
+            color=colour(place),
+            linestyle=dash(place),
+            alpha=alpha,
+            linewidth=width,
+        )
+
+
+def _limit_lines(axes: "Axes", study: StudyManifest) -> None:
+    if study.budget_ps is not None:
+        budget = study.budget_ps / PS_PER_MS
+        axes.axvline(budget, color=INK, linewidth=1.0)
+        axes.annotate(
+            f"budget {budget:g} ms",
+            (budget, 0),
+            xycoords=("data", "axes fraction"),
+            xytext=(-3, 3),
+            textcoords="offset points",
+            ha="right",
+            va="bottom",
+            fontsize=7,
+            bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.5, "alpha": 0.8},
+        )
+    if study.allowed > 0:
+        axes.axhline(study.allowed, color=GREY, linewidth=0.8, linestyle=(0, (4, 2)))
+        axes.annotate(
+            f"{100 * study.allowed:g} % allowed",
+            (0, study.allowed),
+            xycoords=("axes fraction", "data"),
+            xytext=(3, 2),
+            textcoords="offset points",
+            fontsize=7,
+            color="#666666",
+        )
+
+
+def _legend(figure: "Figure", policies: Sequence[str]) -> None:
+    from matplotlib.lines import Line2D
+
+    handles = [
+        Line2D([], [], color=colour(place), linestyle=dash(place), label=label(policy))
+        for place, policy in enumerate(policies)
+    ]
+    figure.legend(handles=handles, loc="outside upper left", ncols=min(5, max(1, len(handles))))

@@ -1,0 +1,161 @@
+"""Cost against tail: what a shorter hand-off tail costs, with whiskers and the budget line.
+
+An alternative is dominated, and grey, when another costs no more and has a tail no longer, one of
+the two strictly better, as observed; the whiskers tell how sure that is.
+"""
+
+from collections.abc import Sequence
+from math import isfinite
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from analysis.plot.style import GREY, INK, MARKS, STANDING, Plot, blank, label, styled
+from analysis.record import StudyManifest
+from analysis.summary import Summary
+from analysis.wording import name
+from topo.unit import PS_PER_MS
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+def dominated(points: Sequence[tuple[float, float]]) -> list[bool]:
+    """Which (cost, tail) points another point beats.
+
+    >>> dominated([(1, 5), (2, 3), (2, 4), (1, 5)])
+    [False, False, True, False]
+    """
+    return [
+        any(a <= cost and b <= tail and (a < cost or b < tail) for a, b in points)
+        for cost, tail in points
+    ]
+
+
+def cost(rows: Sequence[Summary], study: StudyManifest) -> Plot:
+    """Cost of the fabric against the tail of every alternative that has one."""
+    shown = [row for row in rows if row.tail is not None and row.facts is not None]
+    points = [_point(row) for row in shown]
+    beaten = dominated(points)
+    q = next((name(row.q) for row in shown if row.q is not None), "tail")
+    finite = [tail for _, tail in points if isfinite(tail)]
+    budget = study.budget_ps / PS_PER_MS if study.budget_ps else None
+    ends = [
+        end / PS_PER_MS
+        for row in shown
+        if row.tail
+        for end in (row.tail.low, row.tail.high)
+        if isfinite(end)
+    ]
+    top = 1.15 * max([*finite, *ends, budget or 0.0], default=1.0)
+    policies = list(dict.fromkeys(row.policy for row in shown))
+    prices = [price / 1e6 for price, _ in points]
+    span = (max(prices) - min(prices) if prices else 0) or max(prices, default=1.0) or 1.0
+    with styled():
+        figure = blank(9.5, 4.6)
+        axes = figure.subplots()
+        for row, (price, tail), worse in zip(shown, points, beaten, strict=True):
+            tint = GREY if worse else STANDING.get(row.verdict, INK)
+            shift = policies.index(row.policy) - (len(policies) - 1) / 2
+            x = price / 1e6 + span * 0.016 * shift
+            y = min(tail, top)
+            low, high = _ends(row, top)
+            axes.plot([x, x], [low, high], color=tint, linewidth=1.0, alpha=0.8)
+            mark = MARKS[policies.index(row.policy) % len(MARKS)]
+            axes.plot([x], [y], mark, color=tint, markersize=6, zorder=3)
+            if row.tail is not None and row.tail.high > top * PS_PER_MS:
+                axes.plot([x], [top], "^", color=tint, markersize=4, clip_on=False)
+            if not worse:
+                edge = price / 1e6 + span * 0.016 * (len(policies) / 2 + 0.3)
+                text = f"{label(row.fabric, 20)}, {label(row.policy, 20)}"
+                axes.annotate(text, (edge, y), va="center", fontsize=7.5, color=tint)
+        _fabrics(axes, sorted(set(zip(prices, (row.fabric for row in shown), strict=True))), span)
+        if budget is not None:
+            axes.axhline(budget, color=INK, linewidth=1.0)
+            axes.annotate(
+                f"budget {budget:g} ms",
+                (1, budget),
+                xytext=(0, 2),
+                ha="right",
+                xycoords=("axes fraction", "data"),
+                textcoords="offset points",
+                fontsize=7.5,
+            )
+        axes.set_ylim(0, top)
+        left, right = (min(prices, default=0.0), max(prices, default=1.0))
+        axes.set_xlim(left - 0.1 * span, right + 0.3 * span)
+        axes.set_xlabel("switches and cables (million US dollars)")
+        axes.set_ylabel(f"{q} hand-off time (ms)")
+        _legend(axes, policies)
+    return Plot(
+        "cost",
+        f"Cost of the fabric against {q} hand-off time with its 95 % interval; dominated "
+        "alternatives are grey.",
+        figure,
+        ("fabric", "policy", "cost_usd", "tail_ms", "tail_low_ms", "tail_high_ms", "dominated"),
+        tuple(
+            (
+                row.fabric,
+                row.policy,
+                price,
+                tail,
+                row.tail.low / PS_PER_MS,
+                row.tail.high / PS_PER_MS,
+                worse,
+            )
+            for row, (price, tail), worse in zip(shown, points, beaten, strict=True)
+            if row.tail is not None
+        ),
+    )
+
+
+def _point(row: Summary) -> tuple[float, float]:
+    if row.tail is None or row.facts is None:
+        return (np.inf, np.inf)
+    return (row.facts.cost_usd, row.tail.value / PS_PER_MS)
+
+
+def _ends(row: Summary, top: float) -> tuple[float, float]:
+    """The whisker; an end that the data does not bound goes to the edge of the plot."""
+    if row.tail is None:
+        return (0.0, 0.0)
+    return (max(0.0, row.tail.low / PS_PER_MS), min(top, row.tail.high / PS_PER_MS))
+
+
+def _fabrics(axes: "Axes", places: Sequence[tuple[float, str]], span: float) -> None:
+    """The name of each fabric above its price, one step higher where two would overlap."""
+    height, last = 0, -np.inf
+    for price, fabric in places:
+        height = height + 1 if price - last < 0.16 * span else 0
+        last = price
+        axes.annotate(
+            label(fabric, 20),
+            (price, 1.0),
+            xycoords=("data", "axes fraction"),
+            xytext=(0, 5 + 10 * height),
+            textcoords="offset points",
+            ha="center",
+            fontsize=8,
+        )
+
+
+def _legend(axes: "Axes", policies: Sequence[str]) -> None:
+    from matplotlib.lines import Line2D
+
+    handles = [
+        Line2D(
+            [],
+            [],
+            color=INK,
+            marker=MARKS[place % len(MARKS)],
+            linestyle="",
+            label=label(policy),
+            markersize=5,
+        )
+        for place, policy in enumerate(policies)
+    ]
+    handles += [
+        Line2D([], [], color=tint, linewidth=3, label=text)
+        for text, tint in (*STANDING.items(), ("dominated", GREY))
+    ]
+    axes.figure.legend(handles=handles, loc="outside right upper")

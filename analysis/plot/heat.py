@@ -1,0 +1,119 @@
+"""Link heat maps: how busy each port was and how long it stood paused, one column a fabric.
+
+A row is a device (hosts, with their few ports, stand side by side in rows of their own), a column
+a port. Utilisation is time spent sending over the run, on a fixed scale of 0 to 1; pause is time
+stopped by the peer over the run, on one scale for all fabrics. Values are means over the seeds.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import ceil
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from analysis.plot.style import Plot, blank, label, styled
+from analysis.summary import Sample
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.image import AxesImage
+
+_LABELS = 14
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Ports:
+    """One alternative's ports, in (tier, device, port) order of the fabric, top tier first."""
+
+    sample: Sample
+    names: tuple[str, ...]
+    tiers: NDArray[np.int64]
+    busy: NDArray[np.float64]
+    paused: NDArray[np.float64]
+
+
+def heat(parts: Sequence[Sample]) -> Plot:
+    """Utilisation and pause fraction of every port of the given alternatives."""
+    maps = [_ports(part) for part in parts if part.n]
+    across = max(1, len(maps))
+    most = max((float(each.paused.max(initial=0)) for each in maps), default=0.0)
+    scale = max(0.01, ceil(most * 100) / 100)
+    with styled():
+        figure = blank(2.6 * across + 1.0, 6.2)
+        grid = np.atleast_2d(figure.subplots(2, across, squeeze=False))
+        images: list[AxesImage | None] = [None, None]
+        for column, each in enumerate(maps):
+            for row, (values, top) in enumerate(((each.busy, 1.0), (each.paused, scale))):
+                images[row] = _image(grid[row, column], each, values, top)
+            grid[0, column].set_title(
+                f"{label(each.sample.fabric, 22)}\n{label(each.sample.policy, 22)}"
+            )
+            grid[1, column].set_xlabel("port")
+        for row, text in enumerate(("utilisation (share of time)", "paused (share of time)")):
+            image = images[row]
+            if image is not None:
+                bar = figure.colorbar(image, ax=list(grid[row]), shrink=0.9, pad=0.01)
+                bar.set_label(text)
+                bar.outline.set_visible(False)
+    return Plot(
+        "links",
+        "Share of time each port was sending (top) and stood paused (bottom); a row is a device, "
+        "a column a port.",
+        figure,
+        ("fabric", "policy", "port", "tier", "utilisation", "pause_fraction"),
+        tuple(
+            (each.sample.fabric, each.sample.policy, name, int(tier), float(busy), float(paused))
+            for each in maps
+            for name, tier, busy, paused in zip(
+                each.names, each.tiers, each.busy, each.paused, strict=True
+            )
+        ),
+    )
+
+
+def _ports(sample: Sample) -> _Ports:
+    table = sample.cells[0].ports
+    tiers = table["tier"].astype(np.int64)
+    order = np.argsort(-tiers, kind="stable")
+    alike = [c for c in sample.cells if len(c.ports["port"]) == len(tiers)]
+
+    def mean(column: str) -> NDArray[np.float64]:
+        shares = [
+            cell.ports[column].astype(np.float64) / max(1, cell.manifest.duration_ps)
+            for cell in alike
+        ]
+        means: NDArray[np.float64] = np.mean(shares, axis=0)
+        return means[order]
+
+    names = tuple(str(table["name"][place]) for place in order)
+    return _Ports(sample, names, tiers[order], mean("busy_ps"), mean("paused_ps"))
+
+
+def _image(axes: "Axes", ports: _Ports, values: NDArray[np.float64], top: float) -> "AxesImage":
+    """One map: devices down, ports across; hosts are folded into rows as wide as a switch."""
+    devices: dict[str, list[int]] = {}
+    for place, name in enumerate(ports.names):
+        devices.setdefault(name.rsplit(":", 1)[0], []).append(place)
+    switch = [places for places in devices.values() if ports.tiers[places[0]] > 0]
+    hosts = [place for place, tier in enumerate(ports.tiers) if tier == 0]
+    width = max((len(places) for places in switch), default=min(16, max(1, len(hosts))))
+    folded = [hosts[first : first + width] for first in range(0, len(hosts), width)]
+    rows = switch + folded
+    field = np.full((max(1, len(rows)), width), np.nan)
+    for row, places in enumerate(rows):
+        field[row, : len(places)] = values[places]
+    image = axes.imshow(field, vmin=0, vmax=top, cmap="cividis", aspect="auto")
+    axes.grid(visible=False)
+    names = [device for device, places in devices.items() if ports.tiers[places[0]] > 0]
+    step = max(1, ceil(len(names) / _LABELS))
+    ticks = list(range(0, len(names), step))
+    texts = [label(names[tick], 10) for tick in ticks]
+    if folded:
+        ticks.append(len(switch) + (len(folded) - 1) // 2)
+        texts.append("hosts")
+        if switch:
+            axes.axhline(len(switch) - 0.5, color="white", linewidth=1.2)
+    axes.set_yticks(ticks, texts, fontsize=6.5)
+    return image

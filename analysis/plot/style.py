@@ -1,0 +1,141 @@
+"""The one style sheet of the plots, and how a figure becomes deterministic bytes.
+
+Colours are those of Okabe and Ito (Color Universal Design, 2008), which colour-blind readers tell
+apart; line styles repeat the distinction for print. Labels come from strangers' files: they are
+shown as plain text, without mathematics, line breaks or control characters.
+"""
+
+import io
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+BLUE: Final = "#0072B2"
+ORANGE: Final = "#E69F00"
+GREEN: Final = "#009E73"
+RED: Final = "#D55E00"
+PINK: Final = "#CC79A7"
+SKY: Final = "#56B4E9"
+BLACK: Final = "#000000"
+GREY: Final = "#999999"
+INK: Final = "#222222"
+
+SERIES: Final = (BLUE, RED, GREEN, ORANGE, PINK, SKY, BLACK)
+DASHES: Final = ("-", (0, (5, 1.5)), (0, (2, 1)), (0, (6, 1.5, 1.5, 1.5)))
+MARKS: Final = "osD^vP*X"
+
+STANDING: Final = {"pass": GREEN, "fail": RED, "undecided": ORANGE}
+
+_RC: Final[Any] = {
+    "font.family": "sans-serif",
+    "font.sans-serif": ["DejaVu Sans"],
+    "font.size": 9,
+    "axes.titlesize": 9.5,
+    "axes.titlelocation": "left",
+    "axes.labelsize": 9,
+    "axes.edgecolor": INK,
+    "axes.labelcolor": INK,
+    "text.color": INK,
+    "xtick.color": INK,
+    "ytick.color": INK,
+    "xtick.labelsize": 8,
+    "ytick.labelsize": 8,
+    "legend.fontsize": 8,
+    "legend.frameon": False,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "grid.color": "#DDDDDD",
+    "grid.linewidth": 0.6,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "lines.linewidth": 1.5,
+    "figure.facecolor": "white",
+    "text.parse_math": False,
+    "axes.unicode_minus": False,
+    "svg.hashsalt": "kvfabric",
+    "svg.fonttype": "none",
+}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Plot:
+    """A figure, what it says in words, and the numbers that it shows."""
+
+    name: str
+    says: str
+    figure: "Figure"
+    columns: tuple[str, ...]
+    rows: tuple[tuple[object, ...], ...]
+
+
+@contextmanager
+def styled() -> Iterator[None]:
+    """The style sheet, for as long as a figure is drawn or written."""
+    import matplotlib
+
+    with matplotlib.rc_context(_RC), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Glyph .* missing from")
+        yield
+
+
+def blank(width: float, height: float) -> "Figure":
+    """An empty figure, inches, with constrained layout and no link to global state."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width, height), layout="constrained")
+    FigureCanvasAgg(figure)
+    return figure
+
+
+def svg(plot: Plot) -> bytes:
+    """The figure as SVG, the same bytes for the same figure."""
+    sink = io.BytesIO()
+    with styled():
+        metadata = {"Date": None, "Creator": None, "Format": None, "Type": None}
+        plot.figure.savefig(sink, format="svg", metadata=metadata)
+    return sink.getvalue()
+
+
+def png(plot: Plot, dpi: int = 110) -> bytes:
+    """The figure as PNG."""
+    sink = io.BytesIO()
+    with styled():
+        plot.figure.savefig(sink, format="png", dpi=dpi, metadata={"Software": None})
+    return sink.getvalue()
+
+
+def label(text: str, most: int = 28) -> str:
+    """A stranger's label, printable and short.
+
+    >>> label("a\\nb"), label("x" * 40)
+    ('a b', 'xxxxxxxxxxxxxxxxxxxxxxxxxxx...')
+    """
+    plain = "".join(c if c.isprintable() else " " for c in text)
+    return plain if len(plain) <= most else plain[: most - 1].rstrip() + "..."
+
+
+def colour(place: int) -> str:
+    """The colour of the series at this place."""
+    return SERIES[place % len(SERIES)]
+
+
+def dash(place: int) -> Any:
+    """The line style of the series at this place; differs where colours repeat."""
+    return DASHES[(place + place // len(SERIES)) % len(DASHES)]
+
+
+def plain_log(axes: "Axes", which: str, decades: Sequence[float] = (1, 2, 5)) -> None:
+    """Log scale with ticks at 1, 2, 5 written as plain numbers."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
+
+    axis = axes.xaxis if which == "x" else axes.yaxis
+    axis.set_major_locator(LogLocator(subs=tuple(decades), numticks=30))
+    axis.set_minor_locator(NullLocator())
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))

@@ -1,0 +1,77 @@
+"""The terminal's table: fabrics down, policies across, one verdict a cell, within 100 columns.
+
+With more policies than fit, alternatives are listed one a row instead. Labels come from strangers'
+files and are shown as plain text.
+"""
+
+from collections.abc import Sequence
+from math import isfinite
+from typing import TYPE_CHECKING, Final
+
+from analysis.record import StudyManifest
+from analysis.summary import MET, MISSED, UNDECIDED, Summary
+from analysis.verdict import cost
+from analysis.wording import milliseconds, money, name, percent
+
+if TYPE_CHECKING:
+    from rich.table import Table
+    from rich.text import Text
+
+_ACROSS: Final = 5
+_STYLE: Final = {MET: "bold green", MISSED: "red", UNDECIDED: "yellow"}
+
+
+def table(rows: Sequence[Summary], study: StudyManifest) -> "Table":
+    """A rich table of the summaries of a study; print it with a rich console."""
+    q = next((name(row.q) for row in rows if row.q is not None), "P50")
+    title = f"{q} hand-off in ms, and share over budget"
+    if len(study.policies) <= _ACROSS:
+        return _matrix(rows, study, title)
+    return _list(rows, title)
+
+
+def _matrix(rows: Sequence[Summary], study: StudyManifest, title: str) -> "Table":
+    from rich.table import Table
+    from rich.text import Text
+
+    made = Table(title=title, title_justify="left", show_lines=True, padding=(0, 1))
+    made.add_column("fabric", overflow="fold", max_width=18)
+    for policy in study.policies:
+        made.add_column(Text(policy), overflow="fold", max_width=14)
+    held = {(row.fabric, row.policy): row for row in rows}
+    for fabric in study.fabrics:
+        line = [held[fabric, policy] for policy in study.policies]
+        price = next((cost(row) for row in line if isfinite(cost(row))), None)
+        first = Text(fabric)
+        if price is not None:
+            first.append(f"\n{money(price)}", style="dim")
+        made.add_row(first, *(_cell(row) for row in line))
+    return made
+
+
+def _cell(row: Summary) -> "Text":
+    from rich.text import Text
+
+    if row.over is None:
+        return Text(row.verdict, style="dim")
+    tail = row.tail.value if row.tail is not None else row.median
+    text = Text(f"{row.verdict} {milliseconds(tail)}", style=_STYLE[row.verdict])
+    return text.append(f"\n{percent(row.over.value)} over", style="dim")
+
+
+def _list(rows: Sequence[Summary], title: str) -> "Table":
+    from rich.table import Table
+    from rich.text import Text
+
+    made = Table(title=title, title_justify="left", padding=(0, 1))
+    for column in ("fabric", "policy", "cost", "result"):
+        made.add_column(column, overflow="fold", max_width=34)
+    for row in rows:
+        price = cost(row)
+        made.add_row(
+            Text(row.fabric),
+            Text(row.policy),
+            money(price) if isfinite(price) else "",
+            Text(" ").join(_cell(row).split()),
+        )
+    return made
