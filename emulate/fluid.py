@@ -251,14 +251,16 @@ class FluidEmulator:
         """New rates for the flows that the ports touch, directly or through shared ports."""
         rows: set[int] = set()
         ports = set(touched)
-        todo = list(touched)
-        while todo:
-            for row in self._on[todo.pop()] - rows:
-                rows.add(row)
-                fresh = set(self._paths[row]) - ports
-                ports |= fresh
-                todo.extend(fresh)
-        self._load[list(ports)] = 0.0
+        reached = list(touched)
+        for port in reached:  # grows on the way
+            for row in self._on[port]:
+                if row not in rows:
+                    rows.add(row)
+                    for other in self._paths[row]:
+                        if other not in ports:
+                            ports.add(other)
+                            reached.append(other)
+        self._load[reached] = 0.0
         if not rows:
             return
         state = self._state

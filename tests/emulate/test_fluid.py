@@ -187,6 +187,66 @@ def test_slicing_the_advance_changes_no_byte_and_no_byte_is_lost(
     assert (duration >= left.flows["ideal_ps"].astype(np.int64) - 1).all()
 
 
+def obvious(
+    paths: list[list[int]], sizes: list[int], releases: list[int], capacity: list[int]
+) -> list[float]:
+    """When each flow's last drop has gone: all rates anew at every event, one level at a time."""
+    left = [float(wire_bytes(size, 4096) * 8) for size in sizes]
+    waiting = sorted(range(len(paths)), key=lambda f: releases[f])
+    flowing: list[int] = []
+    gone = [0.0] * len(paths)
+    now = 0.0
+    while waiting or flowing:
+        rate: dict[int, float] = {}
+        room = [float(c) for c in capacity]
+        while len(rate) < len(flowing):
+            rest = [f for f in flowing if f not in rate]
+            count = [sum(q in paths[f] for f in rest) for q in range(len(capacity))]
+            level, port = min((room[q] / n, q) for q, n in enumerate(count) if n)
+            for f in [f for f in rest if port in paths[f]]:
+                rate[f] = level
+                for q in paths[f]:
+                    room[q] -= level
+        ends = [(now + left[f] / rate[f] * PS, f) for f in flowing]
+        arrival = releases[waiting[0]] if waiting else float("inf")
+        then = min([arrival, *(end for end, _ in ends)])
+        for f in flowing:
+            left[f] -= rate[f] * (then - now) / PS
+        now = then
+        for end, f in ends:
+            if end <= now + 0.5:
+                gone[f] = now
+                flowing.remove(f)
+        while waiting and releases[waiting[0]] <= now:
+            flowing.append(waiting.pop(0))
+    return gone
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    rows=st.lists(
+        st.tuples(
+            st.integers(0, 5), st.integers(1, 5), st.integers(1, 400_000), st.integers(0, 6 * 10**7)
+        ),
+        min_size=2,
+        max_size=30,
+    )
+)
+def test_finishes_equal_those_of_an_obvious_fluid(rows: list[tuple[int, int, int, int]]) -> None:
+    fabric = leaf_spine(3, 2, 2)
+    nodes = hosts(fabric)
+    table = flows(*((nodes[s], nodes[(s + step) % 6], z, r) for s, step, z, r in rows))
+    fluid = emulator(fabric)
+    finish = run(fluid, table)
+    paths = [fluid.path(flow) for flow in range(len(rows))]
+    sizes = [row[2] for row in rows]
+    gone = obvious(paths, sizes, [row[3] for row in rows], fabric.ports.rate_bps.tolist())
+    for flow, size in enumerate(sizes):
+        ideal = int(fluid.telemetry().flows["ideal_ps"][flow])
+        base = ideal - wire_bytes(size, 4096) * 80
+        assert abs(finish[flow] - base - gone[flow]) <= 2 * len(rows), "one ps of rounding an event"
+
+
 def test_bytes_under_way_are_counted_as_sent_and_not_as_delivered() -> None:
     fabric = star(2)
     a, b = hosts(fabric)
