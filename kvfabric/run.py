@@ -7,7 +7,7 @@ from importlib.metadata import version
 import numpy as np
 from msgspec.structs import replace
 
-from analysis.record import Cell, CellManifest, FabricFact, cell_id
+from analysis.record import FLOWS, PORTS, Cell, CellManifest, FabricFact, cell_id
 from emulate.fluid import FluidEmulator
 from kvfabric.build import Stage, policy_of, requests_of
 from kvfabric.load import Alternative
@@ -95,7 +95,7 @@ def _flows(ready: Stage, outcome: Outcome, telemetry: Telemetry, seed: int) -> T
     fluid = FluidEmulator(ready.fabric, ready.routes, seed=seed, mtu=ready.transport.mtu)
     finish = replay(outcome.flows, fluid)
     table["maxmin_ps"] = np.where(finish < 0, -1, finish - table["release_ps"])
-    return table  # type: ignore[return-value]
+    return {name: table[name] for name in FLOWS}
 
 
 def _ports(fabric: Fabric, telemetry: Telemetry) -> Table:
@@ -104,7 +104,7 @@ def _ports(fabric: Fabric, telemetry: Telemetry) -> Table:
     table["name"] = np.array([fabric.port_name(p) for p in range(len(ports.node))])
     table["tier"] = np.array([fabric.nodes[n].tier for n in ports.node.tolist()], np.int64)
     table["rate_bps"] = ports.rate_bps
-    return table
+    return {name: table[name] for name in PORTS}
 
 
 def nic_rate(fabric: Fabric) -> int:

@@ -10,8 +10,6 @@ from typing import Any, Final
 
 import click
 
-from topo.error import KvfabricError
-
 _OPTIONS: Final = (
     click.argument("scenario", type=click.Path(path_type=Path)),
     click.option(
@@ -120,6 +118,17 @@ def compare_and_report(
 
 def tell(place: Path) -> None:
     """Write the report of a results folder and print its table and verdict."""
-    from analysis.record import read_study
+    from rich.console import Console
 
-    raise KvfabricError(str(read_study(place)))
+    from analysis.record import read_study
+    from analysis.report import result, write_report
+    from analysis.table import table
+
+    found = result(read_study(place))
+    report = write_report(place, found)
+    console = Console()
+    if not console.is_terminal:
+        console = Console(width=100)
+    console.print(table(found.summaries, found.study.manifest))
+    console.print(found.verdict.text(), markup=False, highlight=False)
+    console.print(f"\nreport: {report}", markup=False, highlight=False, soft_wrap=True)

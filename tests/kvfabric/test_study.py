@@ -1,0 +1,212 @@
+"""A study is checked before anything is written, is the same every time, and survives a kill."""
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from analysis.record import read_study
+from kvfabric.cli import main
+
+SCENARIO = """\
+name: tiny
+fabric: {family: leaf_spine, nic: 100Gbps, switch: {ports: 8, rate: 100Gbps}}
+placement: {prefill: 4, decode: 4}
+model: gpt-oss-120b
+gpu: H100-SXM
+requests: {arrivals: {rate: 400/s}, count: 8}
+budget: {handoff: 5ms, allowed: 10%}
+run: {seeds: 2, warmup: 1 request}
+compare:
+  fabric: [{oversubscription: 1}, {oversubscription: 3}]
+  policy: [random, static_groups]
+"""
+
+
+@pytest.fixture
+def scenario(tmp_path: Path) -> Path:
+    path = tmp_path / "tiny.yaml"
+    path.write_text(SCENARIO, encoding="utf-8")
+    return path
+
+
+def kvfabric(*arguments: str | Path) -> int:
+    with pytest.raises(SystemExit) as left:
+        main([str(a) for a in arguments])
+    assert isinstance(left.value.code, int)
+    return left.value.code
+
+
+def contents(out: Path) -> dict[str, bytes]:
+    return {
+        str(p.relative_to(out)): p.read_bytes()
+        for p in sorted((out / "cells").rglob("*"))
+        if p.is_file()
+    }
+
+
+def test_the_same_scenario_gives_the_same_bytes_whatever_the_number_of_jobs(
+    scenario: Path, tmp_path: Path
+) -> None:
+    assert kvfabric("compare", scenario, "--out", tmp_path / "a", "--jobs", "1") == 0
+    assert kvfabric("compare", scenario, "--out", tmp_path / "b", "--jobs", "2") == 0
+    one, other = contents(tmp_path / "a"), contents(tmp_path / "b")
+    assert len(one) == 8 * 4
+    assert one == other
+
+
+def test_every_request_is_finished_and_its_budgets_add_up(scenario: Path, tmp_path: Path) -> None:
+    assert kvfabric("compare", scenario, "--out", tmp_path / "a") == 0
+    study = read_study(tmp_path / "a")
+    assert study.missing == 0
+    assert len(study.cells) == 8
+    for cell in study.cells:
+        r, totals = cell.requests, cell.manifest.totals
+        assert np.all(r["status"] == 0)
+        assert len(r["request"]) == 8
+        queueing = r["prefill_start_ps"] - r["arrival_ps"] + r["decode_start_ps"] - r["kv_ready_ps"]
+        prefill = r["prefill_end_ps"] - r["prefill_start_ps"]
+        handoff = r["kv_ready_ps"] - r["prefill_end_ps"]
+        decode = r["finish_ps"] - r["decode_start_ps"]
+        whole = r["finish_ps"] - r["arrival_ps"]
+        assert np.array_equal(queueing + prefill + handoff + decode, whole)
+        assert totals["bytes_delivered"] == int(r["kv_bytes"].sum())
+        assert totals["drops_lossless"] == 0
+        duration = cell.flows["finish_ps"] - cell.flows["release_ps"]
+        assert np.all(duration >= cell.flows["ideal_ps"])
+
+
+def test_alternatives_meet_the_same_requests(scenario: Path, tmp_path: Path) -> None:
+    assert kvfabric("compare", scenario, "--out", tmp_path / "a") == 0
+    by_seed: dict[int, list[np.ndarray]] = {}
+    for cell in read_study(tmp_path / "a").cells:
+        by_seed.setdefault(cell.manifest.seed, []).append(cell.requests["arrival_ps"])
+    assert not np.array_equal(by_seed[1][0], by_seed[2][0])
+    for arrivals in by_seed.values():
+        assert all(np.array_equal(arrivals[0], other) for other in arrivals[1:])
+
+
+def test_more_seeds_extend_a_study_and_keep_what_is_there(scenario: Path, tmp_path: Path) -> None:
+    out = tmp_path / "a"
+    assert kvfabric("compare", scenario, "--out", out) == 0
+    before = contents(out)
+    assert kvfabric("compare", scenario, "--out", out, "--seeds", "3") == 0
+    after = contents(out)
+    assert len(after) == 12 * 4
+    assert {name: after[name] for name in before} == before
+
+
+def test_a_folder_of_another_scenario_is_refused_and_left_alone(
+    scenario: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "a"
+    assert kvfabric("compare", scenario, "--out", out) == 0
+    before = contents(out)
+    scenario.write_text(SCENARIO.replace("5ms", "6ms"), encoding="utf-8")
+    assert kvfabric("compare", scenario, "--out", out) == 2
+    assert "holds results of another scenario" in capsys.readouterr().err
+    assert contents(out) == before
+
+
+def test_a_foreign_folder_is_refused_and_left_alone(scenario: Path, tmp_path: Path) -> None:
+    out = tmp_path / "home"
+    out.mkdir()
+    (out / "precious.txt").write_text("mine", encoding="utf-8")
+    assert kvfabric("compare", scenario, "--out", out) == 2
+    assert [p.name for p in out.iterdir()] == ["precious.txt"]
+
+
+def test_a_killed_study_leaves_no_process_and_is_resumed(scenario: Path, tmp_path: Path) -> None:
+    scenario.write_text(SCENARIO.replace("count: 8", "count: 150"), encoding="utf-8")
+    out = tmp_path / "a"
+    command = [sys.executable, "-m", "kvfabric", "compare", str(scenario), "--out", str(out)]
+    with subprocess.Popen(command, start_new_session=True, stderr=subprocess.DEVNULL) as run:
+        cells = out / "cells"
+        deadline = time.monotonic() + 60
+        while not (cells.is_dir() and any(c.name[0] != "." for c in cells.iterdir())):
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+        group = os.getpgid(run.pid)
+        run.kill()
+        run.wait()
+    deadline = time.monotonic() + 20
+    while True:
+        try:
+            os.killpg(group, 0)
+        except ProcessLookupError:
+            break
+        assert time.monotonic() < deadline, "a worker outlived the command"
+        time.sleep(0.05)
+    finished = contents(out)
+    assert kvfabric("compare", scenario, "--out", out) == 0
+    after = contents(out)
+    kept = {name for name in finished if "/." not in f"/{name.removeprefix('cells/')}"}
+    assert kept
+    assert all(after[name] == finished[name] for name in kept)
+    assert read_study(out).missing == 0
+
+
+def test_two_commands_do_not_work_in_one_folder(
+    scenario: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    import fcntl
+
+    out = tmp_path / "a"
+    assert kvfabric("compare", scenario, "--out", out) == 0
+    with (out / ".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        assert kvfabric("compare", scenario, "--out", out) == 2
+    assert "another command works in it" in capsys.readouterr().err
+
+
+def test_a_policy_that_a_fabric_cannot_serve_is_told_in_its_cell(
+    scenario: Path, tmp_path: Path
+) -> None:
+    text = SCENARIO.replace("[{oversubscription: 1}, {oversubscription: 3}]", "[{groups: 2}]")
+    scenario.write_text(text.replace("leaf_spine", "bipartite, leaves: 4"), encoding="utf-8")
+    assert kvfabric("compare", scenario, "--out", tmp_path / "a") == 0
+    for cell in read_study(tmp_path / "a").cells:
+        if cell.manifest.policy == "random":
+            assert "no path in this fabric" in str(cell.manifest.impossible)
+        else:
+            assert cell.manifest.impossible is None
+            assert np.all(cell.requests["status"] == 0)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "told"),
+    [
+        ("model: gpt-oss-120b", "model: gpt-oss-12b", "tiny.yaml:4: model:"),
+        ("gpu: H100-SXM", "gpu: H1000", "tiny.yaml:5: gpu:"),
+        ("gpu: H100-SXM", "gpu: L40S", "tiny.yaml:1: instance.prefill.tp: "),
+        ("leaf_spine", "leafspine", "tiny.yaml:10: fabric: family 'leafspine'"),
+        ("ports: 8", "ports: 2", "tiny.yaml:10: fabric: "),
+        ("oversubscription: 3", "groups: 3", "groups: not a parameter of leaf_spine"),
+        ("[random, static_groups]", "[rondom]", "tiny.yaml:11: policy: policy 'rondom'"),
+        ("[random, static_groups]", "[{kind: random, x: 1}]", "tiny.yaml:11: policy: "),
+        ("prefill: 4, decode: 4", "prefill: 4, decode: 4, by: x", "tiny.yaml:3: placement.by"),
+        ("rate: 400/s", "rate: 0/s", "tiny.yaml:6: requests.arrivals.rate: must be above 0"),
+        ("count: 8", "count: 8, trace: {file: no.csv}", "tiny.yaml:6: requests.trace.file"),
+        ("count: 8", "count: 8, profile: bass", "tiny.yaml:6: requests: profile 'bass'"),
+        ("nic: 100Gbps, ", "nic: 100Gbps, cable: 100km, ", "tiny.yaml:"),
+    ],
+)
+def test_bad_input_gives_one_line_exit_2_and_nothing_written(
+    scenario: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    old: str,
+    new: str,
+    told: str,
+) -> None:
+    assert old in SCENARIO
+    scenario.write_text(SCENARIO.replace(old, new), encoding="utf-8")
+    assert kvfabric("compare", scenario, "--out", tmp_path / "a") == 2
+    message = capsys.readouterr().err
+    assert told in message
+    assert message.count("\n") == 1
+    assert not (tmp_path / "a").exists()
