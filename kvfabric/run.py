@@ -77,7 +77,7 @@ def run_cell(job: CellJob, progress: Callable[[int, int], None] | None = None) -
     return Cell(
         replace(
             manifest,
-            duration_ps=outcome.end_ps,
+            duration_ps=_network_ps(outcome, telemetry),
             totals={name: int(value) for name, value in sorted(telemetry.totals.items())},
             notes=[*notes, *outcome.notes],
         ),
@@ -85,6 +85,17 @@ def run_cell(job: CellJob, progress: Callable[[int, int], None] | None = None) -
         _flows(ready, outcome, telemetry, seed),
         _ports(ready.fabric, telemetry),
     )
+
+
+def _network_ps(outcome: Outcome, telemetry: Telemetry) -> int:
+    """From the start to the end of the last hand-off; the decode after it leaves the fabric idle.
+
+    Shares of time, such as utilisation and pause fraction, are of this.
+    """
+    finish = telemetry.flows["finish_ps"].astype(np.int64)
+    if not len(finish) or bool(np.any(finish < 0)):
+        return outcome.end_ps
+    return int(finish.max())
 
 
 def _flows(ready: Stage, outcome: Outcome, telemetry: Telemetry, seed: int) -> Table:
@@ -101,7 +112,9 @@ def _flows(ready: Stage, outcome: Outcome, telemetry: Telemetry, seed: int) -> T
 def _ports(fabric: Fabric, telemetry: Telemetry) -> Table:
     ports = fabric.ports
     table: Table = dict(telemetry.ports)
-    table["name"] = np.array([fabric.port_name(p) for p in range(len(ports.node))])
+    table["name"] = np.array(
+        [fabric.port_name(p).partition(">")[0] for p in range(len(ports.node))]
+    )
     table["tier"] = np.array([fabric.nodes[n].tier for n in ports.node.tolist()], np.int64)
     table["rate_bps"] = ports.rate_bps
     return {name: table[name] for name in PORTS}
