@@ -95,6 +95,12 @@ def test_entropy_depends_on_seed_request_and_rank_only() -> None:
     assert len(set(first.tolist())) == 8
 
 
+def test_requests_and_ranks_share_no_entropy() -> None:
+    drawn = {entropy(1, request, rank) for request in range(100) for rank in range(8)}
+    # 800 draws of 32 bits: one collision has a chance of 1 in 13,000.
+    assert len(drawn) == 800
+
+
 def test_entropy_is_evenly_spread() -> None:
     drawn = np.array([entropy(1, request, 0) % 16 for request in range(16_000)])
     counts = np.bincount(drawn, minlength=16)

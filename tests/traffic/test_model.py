@@ -81,7 +81,10 @@ def test_a_prompt_of_the_base_profile_is_25_megabytes_on_gpt_oss_120b() -> None:
     assert model("gpt-oss-120b").kv_bytes(550) == 24_993_792
 
 
-@given(st.sampled_from(sorted(models())), st.integers(0, 400), st.integers(0, 300))
+MIXED = ("gpt-oss-120b", "gpt-oss-20b", "Llama-3.1-8B", "DeepSeek-V3")
+
+
+@given(st.sampled_from(MIXED), st.integers(0, 400), st.integers(0, 300))
 def test_the_sum_over_steps_equals_a_token_by_token_count(
     name: str, tokens: int, steps: int
 ) -> None:

@@ -274,6 +274,13 @@ def test_ticks_that_miss_a_beat_or_wobble_are_still_ticks() -> None:
     assert tick(np.repeat(beats, 4)) == pytest.approx(TICK_PS, rel=0.01)
 
 
+def test_a_short_tick_ends_at_the_next_stamp() -> None:
+    raw = np.repeat(np.array([0, 2_000, 5_000], np.int64) * 10**9, 100)
+    spread, _ = inside_tick(raw, TICK_PS, 1)
+    assert spread[:100].max() < 2_000 * 10**9 <= spread[100:200].min()
+    assert spread[200:].max() < 8_000 * 10**9
+
+
 @given(st.lists(st.integers(1, 20), min_size=1, max_size=20), st.integers(0, 2**31))
 def test_jitter_moves_nobody_out_of_a_tick_or_past_another(sizes: list[int], seed: int) -> None:
     raw = np.repeat(np.arange(len(sizes), dtype=np.int64) * TICK_PS, sizes)
