@@ -113,7 +113,6 @@ def fetch(trace: PublicTrace, directory: Path) -> Download:
                     "move it away or give another directory"
                 )
             return Download(trace, path, fetched=False)
-        directory.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise TraceError(f"{path}: {error.strerror}; give a directory to write to") from None
     content = _body(trace)
@@ -124,6 +123,7 @@ def fetch(trace: PublicTrace, directory: Path) -> Download:
             "nothing was written; try again, or fetch it by hand and compare"
         )
     try:
+        directory.mkdir(parents=True, exist_ok=True)
         _write(path, content)
     except OSError as error:
         raise TraceError(f"{path}: {error.strerror}; give a directory to write to") from None

@@ -64,12 +64,14 @@ class Summary:
     def rows(self, tokens_per_word: float = TOKENS_PER_WORD) -> list[tuple[str, str]]:
         """Label and value, for people."""
         spoken = words(np.array([self.input.mean, self.output.mean]), tokens_per_word)
+        short = self.span_ps < 2 * PS_PER_S
+        peak = "- (less than 2 s)" if short else f"{self.peak_to_mean:.1f}"
         said = [
             ("requests", f"{self.count:,}"),
             ("span", show_duration(self.span_ps)),
             ("mean rate", f"{self.rate_per_s:.4g} requests/s"),
             ("gap CV", f"{self.gap_cv:.2f} (Poisson: 1)"),
-            ("1 s peak / mean", f"{self.peak_to_mean:.1f}"),
+            ("1 s peak / mean", peak),
             ("input tokens", _shown(self.input)),
             ("output tokens", _shown(self.output)),
             (

@@ -5,8 +5,6 @@ from pathlib import Path
 
 import click
 
-from topo.error import KvfabricError
-
 
 @click.group()
 def command() -> None:
@@ -82,12 +80,7 @@ def get(name: str, folder: Path | None) -> None:
     """Download a public trace, check its SHA-256, and tell its licence and citation."""
     from traffic.download import get as fetch
 
-    place = folder or Path(os.environ.get("KVFABRIC_DATA") or "traces")
-    try:
-        place.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise KvfabricError(f"{place}: {error.strerror}; write another --dir") from None
-    done = fetch(name, place)
+    done = fetch(name, folder or Path(os.environ.get("KVFABRIC_DATA") or "traces"))
     click.echo(f"{'fetched' if done.fetched else 'already there'}: {done.path}")
     click.echo(f"licence: {done.trace.licence}")
     click.echo(f"cite:    {done.trace.citation}")
