@@ -85,6 +85,19 @@ def handoffs(cell: Cell, study: StudyManifest) -> Handoffs:
     )
 
 
+def window_ps(cell: Cell) -> int:
+    """How long the fabric had hand-offs to carry: first release to last byte, or the run's end.
+
+    Port times are read against this window and not against the run, which goes on for as long as
+    the last decode does. Warm-up is in it, since port counters include it.
+    """
+    release, finish = (cell.flows[name].astype(np.int64) for name in ("release_ps", "finish_ps"))
+    if not len(release):
+        return 0
+    last = cell.manifest.duration_ps if (finish < 0).any() else int(finish.max())
+    return max(0, last - int(release.min()))
+
+
 def _budget(
     table: dict[str, NDArray[np.int64]], due: NDArray[np.bool_], study: StudyManifest
 ) -> Floats:

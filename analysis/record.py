@@ -84,7 +84,8 @@ PORTS: Final = (
     "drops",
     "max_queue_bytes",
 )
-"""Columns of the port table, int64 but for the text ``name``, written ``device:port``.
+"""Columns of the port table, int64 but for the text ``name``, written ``device:port`` or
+``device:port>far device:port``.
 
 ``tier`` is that of the sending node, 0 for a host."""
 

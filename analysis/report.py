@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 from analysis.error import RecordError
 from analysis.export import csv_text, summary_csv
 from analysis.record import Cell, FabricFact, Study, read_study
-from analysis.summary import Sample, Summary, common_quantile, samples, summary
-from analysis.verdict import Verdict, alternative, cost, verdict
+from analysis.summary import Sample, Summary, common_quantile, emulated, samples, summary
+from analysis.verdict import Verdict, verdict
 from analysis.verdict import budget as budget_text
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ def plots(found: Result) -> list["Plot"]:
     if any(row.tail is not None and row.facts is not None for row in rows):
         made.append(cost_plot(rows, manifest))
     if any(row.bandwidth is not None or row.maxmin is not None for row in rows):
-        made.append(estimate(rows))
+        made.append(estimate(rows, emulated(found.study)))
     return made
 
 
@@ -136,8 +136,7 @@ def page(found: Result, figures: Sequence["Plot"], images: dict[str, bytes]) -> 
         notes=notes(found.study),
         missing=found.study.missing,
         w=wording,
-        cost=cost,
-        alternative=alternative,
+        moved=emulated(found.study),
         engines=sorted({cell.manifest.emulator for cell in found.study.cells}),
     )
 

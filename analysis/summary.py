@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from analysis.budget import PARTS, Budgets, budgets
-from analysis.handoff import Handoffs, handoffs
+from analysis.handoff import Handoffs, handoffs, window_ps
 from analysis.interval import (
     Estimate,
     effective,
@@ -78,8 +78,8 @@ class Summary:
     ``verdict`` is pass, fail or undecided as the interval of ``over`` lies below, above or across
     the allowed share; impossible with a ``reason``; missing when no cell is there. ``worth`` is
     the effective number of hand-offs over n. Pause fractions are time that a port's data class
-    was stopped by its peer over the run's duration, over switch ports (``host_pause``: host
-    ports), warm-up included.
+    was stopped by its peer over the time the fabric had hand-offs to carry (`window_ps`), over
+    switch ports (``host_pause``: host ports), warm-up included; so is utilisation.
     """
 
     fabric: str
@@ -116,6 +116,12 @@ class Summary:
     tpot_median: float = nan
     parts: tuple[float, ...] = ()
     """Mean queueing, prefill, hand-off and decode of finished requests, ps."""
+
+
+def emulated(study: Study) -> str:
+    """What moved the bytes: packets, or the name of another emulator."""
+    names = sorted({cell.manifest.emulator for cell in study.cells})
+    return "packets" if names in (["packet"], []) else " and ".join(names)
 
 
 def samples(study: Study) -> list[Sample]:
@@ -245,13 +251,14 @@ def _over_ports(
     fold: Callable[[Floats], np.floating],
     hosts: bool = False,
 ) -> float:
-    """A port's time in a state over the run, folded over its ports, then averaged over seeds."""
+    """A port's time in a state over the window, folded over its ports, then averaged over seeds."""
     values = []
     for cell in cells:
         of_host = cell.ports["tier"].astype(np.int64) == 0
         chosen = cell.ports[column].astype(np.float64)[of_host if hosts else ~of_host]
-        if len(chosen) and cell.manifest.duration_ps > 0:
-            values.append(float(fold(chosen)) / cell.manifest.duration_ps)
+        window = window_ps(cell)
+        if len(chosen) and window > 0:
+            values.append(float(fold(chosen)) / window)
     return float(np.mean(values)) if values else nan
 
 

@@ -31,13 +31,20 @@ def table(rows: Sequence[Summary], study: StudyManifest) -> "Table":
 
 
 def _matrix(rows: Sequence[Summary], study: StudyManifest, title: str) -> "Table":
+    from rich import box
     from rich.table import Table
     from rich.text import Text
 
-    made = Table(title=title, title_justify="left", show_lines=True, padding=(0, 1))
-    made.add_column("fabric", overflow="fold", max_width=18)
+    made = Table(
+        title=title,
+        title_justify="left",
+        box=box.SIMPLE_HEAD,
+        pad_edge=False,
+        collapse_padding=True,
+    )
+    made.add_column("fabric", overflow="fold", max_width=20)
     for policy in study.policies:
-        made.add_column(Text(policy), overflow="fold", max_width=14)
+        made.add_column(Text(policy), overflow="fold", max_width=15)
     held = {(row.fabric, row.policy): row for row in rows}
     for fabric in study.fabrics:
         line = [held[fabric, policy] for policy in study.policies]
@@ -60,10 +67,11 @@ def _cell(row: Summary) -> "Text":
 
 
 def _list(rows: Sequence[Summary], title: str) -> "Table":
+    from rich import box
     from rich.table import Table
     from rich.text import Text
 
-    made = Table(title=title, title_justify="left", padding=(0, 1))
+    made = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
     for column in ("fabric", "policy", "cost", "result"):
         made.add_column(column, overflow="fold", max_width=34)
     for row in rows:

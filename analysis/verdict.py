@@ -23,6 +23,7 @@ from analysis.summary import (
     Gap,
     Sample,
     Summary,
+    emulated,
 )
 from analysis.wording import count, duration, duration_span, money, name, percent, share_span, times
 
@@ -51,7 +52,7 @@ def verdict(study: Study, parts: Sequence[Sample], rows: Sequence[Summary]) -> V
         *_others(rows, chosen, manifest.allowed),
         _matters("Topology", "fabric", "policy", compare_fabrics(parts), rows, manifest),
         _matters("Policy", "policy", "fabric", compare_policies(parts), rows, manifest),
-        *_estimates(rows),
+        *_estimates(rows, emulated(study)),
         *_warnings(study, rows),
         _evidence(rows),
     ]
@@ -216,7 +217,7 @@ def _split(rows: Sequence[Summary], kind: str) -> str:
     return ""
 
 
-def _estimates(rows: Sequence[Summary]) -> list[str]:
+def _estimates(rows: Sequence[Summary], moved: str) -> list[str]:
     lines = []
     for label, column in (("Bytes/bandwidth", "bandwidth"), ("Max-min sharing", "maxmin")):
         gaps: list[tuple[Gap, Summary]] = [
@@ -228,7 +229,7 @@ def _estimates(rows: Sequence[Summary]) -> list[str]:
         middle = float(np.median([pair[0].ratio for pair in gaps]))
         q = name(row.q) if row.q is not None else "median"
         lines.append(
-            f"{label} against packets at {q}: the packet transfer is {times(gap.ratio)} the "
+            f"{label} against {moved} at {q}: the emulated transfer takes {times(gap.ratio)} the "
             f"estimate in the worst alternative ({alternative(row)}), {times(middle)} in the "
             "median one."
         )
@@ -237,6 +238,11 @@ def _estimates(rows: Sequence[Summary]) -> list[str]:
 
 def _warnings(study: Study, rows: Sequence[Summary]) -> list[str]:
     lines = []
+    if emulated(study) != "packets":
+        lines.append(
+            f"Moved by {emulated(study)}, not packet by packet: queues, pauses and congestion "
+            "control are not in these numbers."
+        )
     lost = sum(row.not_finished for row in rows)
     if lost:
         lines.append(f"{count(lost, 'hand-off')} never finished and count as over budget.")

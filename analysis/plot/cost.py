@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
+_SCALE = 1e3
+_STEP = 0.016
+
+
 def dominated(points: Sequence[tuple[float, float]]) -> list[bool]:
     """Which (cost, tail) points another point beats.
 
@@ -48,8 +52,8 @@ def cost(rows: Sequence[Summary], study: StudyManifest) -> Plot:
         if isfinite(end)
     ]
     top = 1.15 * max([*finite, *ends, budget or 0.0], default=1.0)
-    policies = list(dict.fromkeys(row.policy for row in shown))
-    prices = [price / 1e6 for price, _ in points]
+    policies = [p for p in study.policies if any(row.policy == p for row in shown)]
+    prices = [price / _SCALE for price, _ in points]
     span = (max(prices) - min(prices) if prices else 0) or max(prices, default=1.0) or 1.0
     with styled():
         figure = blank(9.5, 4.6)
@@ -57,7 +61,7 @@ def cost(rows: Sequence[Summary], study: StudyManifest) -> Plot:
         for row, (price, tail), worse in zip(shown, points, beaten, strict=True):
             tint = GREY if worse else STANDING.get(row.verdict, INK)
             shift = policies.index(row.policy) - (len(policies) - 1) / 2
-            x = price / 1e6 + span * 0.016 * shift
+            x = price / _SCALE + span * _STEP * shift
             y = min(tail, top)
             low, high = _ends(row, top)
             axes.plot([x, x], [low, high], color=tint, linewidth=1.0, alpha=0.8)
@@ -65,11 +69,10 @@ def cost(rows: Sequence[Summary], study: StudyManifest) -> Plot:
             axes.plot([x], [y], mark, color=tint, markersize=6, zorder=3)
             if row.tail is not None and row.tail.high > top * PS_PER_MS:
                 axes.plot([x], [top], "^", color=tint, markersize=4, clip_on=False)
-            if not worse:
-                edge = price / 1e6 + span * 0.016 * (len(policies) / 2 + 0.3)
-                text = f"{label(row.fabric, 20)}, {label(row.policy, 20)}"
-                axes.annotate(text, (edge, y), va="center", fontsize=7.5, color=tint)
-        _fabrics(axes, sorted(set(zip(prices, (row.fabric for row in shown), strict=True))), span)
+        columns = sorted(set(zip(prices, (row.fabric for row in shown), strict=True)))
+        _fabrics(axes, columns, span)
+        best = [row for row, worse in zip(shown, beaten, strict=True) if not worse]
+        _name(axes, best, columns, span, span * _STEP * (len(policies) / 2 + 0.3))
         if budget is not None:
             axes.axhline(budget, color=INK, linewidth=1.0)
             axes.annotate(
@@ -83,8 +86,8 @@ def cost(rows: Sequence[Summary], study: StudyManifest) -> Plot:
             )
         axes.set_ylim(0, top)
         left, right = (min(prices, default=0.0), max(prices, default=1.0))
-        axes.set_xlim(left - 0.1 * span, right + 0.3 * span)
-        axes.set_xlabel("switches and cables (million US dollars)")
+        axes.set_xlim(max(0.0, left - 0.3 * span), right + 0.35 * span)
+        axes.set_xlabel("switches and cables (thousand US dollars)")
         axes.set_ylabel(f"{q} hand-off time (ms)")
         _legend(axes, policies)
     return Plot(
@@ -136,6 +139,32 @@ def _fabrics(axes: "Axes", places: Sequence[tuple[float, str]], span: float) -> 
             textcoords="offset points",
             ha="center",
             fontsize=8,
+        )
+
+
+def _name(
+    axes: "Axes",
+    rows: Sequence[Summary],
+    columns: Sequence[tuple[float, str]],
+    span: float,
+    edge: float,
+) -> None:
+    """Name the undominated beside their fabric's column, on the side that is free."""
+    alike: dict[tuple[float, float, str], list[str]] = {}
+    for row in rows:
+        alike.setdefault((*_point(row), row.fabric), []).append(label(row.policy, 18))
+    for (price, tail, fabric), names in alike.items():
+        x = price / _SCALE
+        after = min((p - x for p, _ in columns if p > x), default=np.inf)
+        before = min((x - p for p, _ in columns if p < x), default=np.inf)
+        left = after < 0.35 * span and before > after
+        axes.annotate(
+            f"{label(fabric, 20)}, {' or '.join(names[:2])}{' ...' if len(names) > 2 else ''}",
+            (x - edge if left else x + edge, tail),
+            va="center",
+            ha="right" if left else "left",
+            fontsize=7.5,
+            bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.5, "alpha": 0.8},
         )
 
 

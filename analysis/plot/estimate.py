@@ -12,8 +12,11 @@ from analysis.wording import name, times
 from topo.unit import PS_PER_MS
 
 
-def estimate(rows: Sequence[Summary]) -> Plot:
-    """Bytes/bandwidth, max-min and packet transfer times of every alternative that has them."""
+def estimate(rows: Sequence[Summary], moved: str = "packets") -> Plot:
+    """Bytes/bandwidth, max-min and emulated transfer times of every alternative that has them.
+
+    ``moved`` says what moved the bytes.
+    """
     shown = [row for row in rows if row.bandwidth is not None or row.maxmin is not None]
     q = next((name(row.q) for row in shown if row.q is not None), "tail")
     names = [f"{label(row.fabric, 22)} / {label(row.policy, 22)}" for row in shown]
@@ -46,15 +49,15 @@ def estimate(rows: Sequence[Summary]) -> Plot:
             for text, mark, tint in (
                 ("bytes/bandwidth", "s", BLUE),
                 ("max-min sharing", "D", ORANGE),
-                ("packets", "o", RED),
+                (label(moved), "o", RED),
             )
         ]
         figure.legend(handles=handles, loc="outside upper left", ncols=3)
     return Plot(
         "estimate",
-        f"{q} transfer time by bytes/bandwidth, by max-min sharing and by packets.",
+        f"{q} transfer time by bytes/bandwidth, by max-min sharing and by {moved}.",
         figure,
-        ("fabric", "policy", "bandwidth_ms", "maxmin_ms", "packet_ms"),
+        ("fabric", "policy", "bandwidth_ms", "maxmin_ms", "emulated_ms"),
         tuple(
             (
                 row.fabric,

@@ -1,8 +1,9 @@
 """Link heat maps: how busy each port was and how long it stood paused, one column a fabric.
 
 A row is a device (hosts, with their few ports, stand side by side in rows of their own), a column
-a port. Utilisation is time spent sending over the run, on a fixed scale of 0 to 1; pause is time
-stopped by the peer over the run, on one scale for all fabrics. Values are means over the seeds.
+a port. Utilisation is time spent sending over the time that the fabric had hand-offs to carry, on a
+fixed scale of 0 to 1; pause is time stopped by the peer, on one scale for all fabrics. Values are
+means over the seeds.
 """
 
 from collections.abc import Sequence
@@ -13,8 +14,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from analysis.handoff import window_ps
 from analysis.plot.style import Plot, blank, label, styled
 from analysis.summary import Sample
+from analysis.wording import percent
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -48,8 +51,12 @@ def heat(parts: Sequence[Sample]) -> Plot:
             for row, (values, top) in enumerate(((each.busy, 1.0), (each.paused, scale))):
                 images[row] = _image(grid[row, column], each, values, top)
             grid[0, column].set_title(
-                f"{label(each.sample.fabric, 22)}\n{label(each.sample.policy, 22)}"
+                f"{label(each.sample.fabric, 26)}\n{label(each.sample.policy, 26)}\n"
+                f"busiest port {percent(float(each.busy.max(initial=0)))}"
             )
+            paused = float(each.paused.max(initial=0))
+            text = f"most paused port {percent(paused)}" if paused else "no port was paused"
+            grid[1, column].set_title(text)
             grid[1, column].set_xlabel("port")
         for row, text in enumerate(("utilisation (share of time)", "paused (share of time)")):
             image = images[row]
@@ -73,6 +80,15 @@ def heat(parts: Sequence[Sample]) -> Plot:
     )
 
 
+def device(port: str) -> str:
+    """The device of a port's name, with or without where the port leads.
+
+    >>> device("leaf0:3>spine1:0"), device("host4:0")
+    ('leaf0', 'host4')
+    """
+    return port.split(">", 1)[0].rsplit(":", 1)[0]
+
+
 def _ports(sample: Sample) -> _Ports:
     table = sample.cells[0].ports
     tiers = table["tier"].astype(np.int64)
@@ -80,10 +96,7 @@ def _ports(sample: Sample) -> _Ports:
     alike = [c for c in sample.cells if len(c.ports["port"]) == len(tiers)]
 
     def mean(column: str) -> NDArray[np.float64]:
-        shares = [
-            cell.ports[column].astype(np.float64) / max(1, cell.manifest.duration_ps)
-            for cell in alike
-        ]
+        shares = [cell.ports[column].astype(np.float64) / max(1, window_ps(cell)) for cell in alike]
         means: NDArray[np.float64] = np.mean(shares, axis=0)
         return means[order]
 
@@ -95,7 +108,7 @@ def _image(axes: "Axes", ports: _Ports, values: NDArray[np.float64], top: float)
     """One map: devices down, ports across; hosts are folded into rows as wide as a switch."""
     devices: dict[str, list[int]] = {}
     for place, name in enumerate(ports.names):
-        devices.setdefault(name.rsplit(":", 1)[0], []).append(place)
+        devices.setdefault(device(name), []).append(place)
     switch = [places for places in devices.values() if ports.tiers[places[0]] > 0]
     hosts = [place for place, tier in enumerate(ports.tiers) if tier == 0]
     width = max((len(places) for places in switch), default=min(16, max(1, len(hosts))))

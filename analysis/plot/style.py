@@ -95,11 +95,12 @@ def blank(width: float, height: float) -> "Figure":
 
 
 def svg(plot: Plot) -> bytes:
-    """The figure as SVG, the same bytes for the same figure."""
+    """The figure as SVG, the same bytes for the same figure; its layout is settled by then."""
     sink = io.BytesIO()
     with styled():
         metadata = {"Date": None, "Creator": None, "Format": None, "Type": None}
         plot.figure.savefig(sink, format="svg", metadata=metadata)
+        plot.figure.set_layout_engine("none")
     return sink.getvalue()
 
 
