@@ -105,6 +105,8 @@ def get(name: str, directory: Path) -> Download:
 def fetch(trace: PublicTrace, directory: Path) -> Download:
     """Fetch one trace; without network, or with other bytes than promised, a `TraceError`."""
     path = directory / trace.file
+    if directory.exists() and not directory.is_dir():
+        raise TraceError(f"{directory}: is a file; give a directory to write to")
     try:
         if path.exists():
             if sha256(path.read_bytes()).hexdigest() != trace.sha256:
