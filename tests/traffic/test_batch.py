@@ -125,3 +125,10 @@ def test_a_full_batch_makes_the_next_sequence_wait_for_a_member_to_leave() -> No
     times = in_closed_form(FULL, cost, 2, [(0, 10, 5), (0, 10, 9), (0, 10, 1)])
     assert times[2][0] == times[0][2]
     assert times[2][2] < times[1][2]
+
+
+@pytest.mark.parametrize("final", [127, 128, 129])
+def test_a_context_that_ends_at_the_sliding_window_leaves_the_right_sum_behind(final: int) -> None:
+    cost = decode_step(SLIDING, H100, 1)
+    arrivals = [(0, 100, final - 100), (0, 127, 60), (0, 128, 60), (0, 90, 5)]
+    assert in_closed_form(SLIDING, cost, 8, arrivals) == token_by_token(SLIDING, cost, 8, arrivals)

@@ -240,6 +240,21 @@ def test_overload_loses_no_request_and_the_cut_leaves_the_rest_in_flight() -> No
             assert column[early].tolist() == whole.requests[name][early].tolist(), name
 
 
+def test_a_cut_between_decision_and_effect_shows_neither_the_release_nor_the_token() -> None:
+    whole = row(run(one(100, 10), pools(1, 1)))
+    decided = row(run(one(100, 10), pools(1, 1), until_ps=whole["prefill_end_ps"] + 1))
+    assert decided["prefill_end_ps"] == whole["prefill_end_ps"]
+    assert decided["handoff_release_ps"] == -1
+    begun = row(run(one(100, 10), pools(1, 1), until_ps=whole["first_token_ps"] - 1))
+    assert begun["decode_start_ps"] == whole["decode_start_ps"]
+    assert begun["first_token_ps"] == -1
+
+
+def test_the_seed_decides_the_entropy_of_the_flows() -> None:
+    first, second = (run(one(100, 10), pools(1, 1), seed=seed).flows for seed in (1, 2))
+    assert first["entropy"] != second["entropy"]
+
+
 def test_a_network_that_delivers_nothing_ends_the_run_with_requests_in_flight() -> None:
     outcome = run(one(100, 10), pools(1, 1), wire=Hole())
     assert row(outcome)["status"] == 1
