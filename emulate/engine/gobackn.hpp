@@ -3,7 +3,7 @@
 // As RoCE NICs do (InfiniBand specification, 9.7): the receiver takes packets in order only, and
 // answers the first packet beyond a gap with one NAK; the sender then starts again at the packet
 // that is missing. If nothing is acknowledged for the retransmission time, it starts again too.
-// That timer runs while the class is paused.
+// That timer runs while the class is paused, and expires again if nothing can be sent again.
 #pragma once
 
 #include "time.hpp"
@@ -38,7 +38,7 @@ public:
         if (expected <= acked_) return;
         acked_ = expected;
         if (next_ < acked_) next_ = acked_;
-        deadline_ = acked_ == next_ ? never : now + timeout;
+        deadline_ = acked_ == highest_ ? never : now + timeout;
     }
 
     // The receiver misses the packet expected: true when there is something to send again.
@@ -50,13 +50,12 @@ public:
 
     // The timer may have expired: true when it had.
     bool expire(Time now, Time timeout) {
-        if (now < deadline_) return false;
-        return back(now, timeout);
+        return now >= deadline_ && back(now, timeout);
     }
 
 private:
     bool back(Time now, Time timeout) {
-        if (next_ == acked_) return false;
+        if (highest_ == acked_) return false;
         next_ = acked_;
         ++attempt_;
         deadline_ = now + timeout;

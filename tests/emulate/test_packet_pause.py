@@ -1,0 +1,254 @@
+"""Priority flow control: nothing is lost with enough headroom, and something is without."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from emulate.discipline import Discipline, DisciplineError
+from emulate.headroom import response_ps
+from emulate.packet import PacketEmulator
+from emulate.transport import Transport, TransportError
+from topo.error import KvfabricError
+from topo.fabric import Fabric, Switch
+from topo.route import Routes, equal_cost
+
+G = 10**9
+US = 10**6
+MS = 10**9
+FREE = Transport(control="none", rto_ps=50 * MS)
+METRE = 5_050
+
+
+def incast(lab, discipline, *, senders, gbps, metres, size, transport=FREE, buffer=4 * 2**20):
+    fabric = lab.star(senders + 1, gbps, metres * METRE, buffer=buffer)
+    *sources, sink = lab.hosts(fabric)
+    emulator = PacketEmulator(fabric, equal_cost(fabric), discipline, transport, seed=1)
+    emulator.submit(lab.flows(*((s, sink, size, 0) for s in sources)))
+    return emulator
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    senders=st.integers(2, 12),
+    gbps=st.sampled_from([100, 200, 400, 800]),
+    metres=st.sampled_from([1, 5, 40, 100, 300]),
+    mtu=st.sampled_from([1024, 4096]),
+    alpha=st.sampled_from([1 / 16, 1 / 4, 1.0]),
+    rule=st.sampled_from(["sonic", "formula"]),
+)
+def test_no_incast_loses_a_frame_with_formula_headroom(
+    lab, senders, gbps, metres, mtu, alpha, rule
+):
+    # Twice the propagation, the response and two frames; SONiC's table covers it at these rates.
+    rate = gbps * G
+    needed = (2 * metres * METRE + response_ps(rate)) * rate // (8 * 10**12) + 2 * (mtu + 82)
+    headroom = "sonic" if rule == "sonic" else needed + 84
+    discipline = Discipline(ecn="off", headroom=headroom, alpha=alpha)
+    transport = Transport(control="none", mtu=mtu)
+    buffer = 2 * 2**20 + 14 * 450_000
+    emulator = incast(
+        lab, discipline, senders=senders, gbps=gbps, metres=metres, size=1_500_000,
+        transport=transport, buffer=buffer,
+    )  # fmt: skip
+    lab.finish(emulator)
+    telemetry = emulator.telemetry()
+    assert telemetry.totals["drops_lossless"] == telemetry.totals["drops_buffer"] == 0
+    assert (telemetry.flows["finish_ps"] > 0).all()
+    assert telemetry.flows["resent_bytes"].sum() == 0
+
+
+def test_the_short_headroom_of_the_simulators_loses_frames(lab):
+    # 3 * C * d at 100G and 40 m is 7.6 kB; the response alone is 2.02 us, 25 kB.
+    emulator = incast(
+        lab, Discipline(ecn="off", headroom="hpcc"), senders=4, gbps=100, metres=40, size=4_000_000
+    )
+    lab.finish(emulator, until=2 * 10**12)
+    telemetry = emulator.telemetry()
+    assert telemetry.totals["drops_lossless"] > 0
+    assert telemetry.totals["drops_lossless"] == telemetry.ports["drops"].sum()
+    assert telemetry.totals["naks"] > 0
+    assert telemetry.flows["resent_bytes"].sum() > 0
+    assert (telemetry.flows["finish_ps"] > 0).all()
+
+
+def test_lost_frames_are_sent_again_until_all_has_arrived(lab):
+    lossy = Discipline(pfc=False, ecn="off")
+    emulator = incast(lab, lossy, senders=4, gbps=100, metres=10, size=6_000_000)
+    lab.finish(emulator, until=10**12)
+    telemetry = emulator.telemetry()
+    totals, flows = telemetry.totals, telemetry.flows
+    assert totals["drops_buffer"] > 0
+    assert totals["drops_lossless"] == totals["pause_frames"] == 0
+    assert (flows["finish_ps"] > 0).all()
+    assert totals["bytes_delivered"] == flows["bytes"].sum()
+    assert flows["resent_bytes"].sum() == totals["bytes_sent"] - totals["bytes_delivered"]
+
+
+def ring(lab, gbps=100, buffer=400_000):
+    """Three switches in a ring, one host each; every flow turns right and goes two switches on."""
+    fabric = Fabric("ring")
+    model = lab.switch(buffer=buffer)
+    switches = [fabric.add_switch(f"s{i}", tier=1, switch=model) for i in range(3)]
+    hosts = [fabric.add_host(f"h{i}") for i in range(3)]
+    for i in range(3):
+        fabric.connect(switches[i], switches[(i + 1) % 3], rate_bps=gbps * G, delay_ps=50_000)
+    for switch, host in zip(switches, hosts, strict=True):
+        fabric.connect(host, switch, rate_bps=gbps * G, delay_ps=50_000)
+    good = equal_cost(fabric)
+    # Replace the next hops of every switch by the clockwise neighbour.
+    out = {link.a: int(fabric.ports.first[link.a]) + link.a_port for link in fabric.links[:3]}
+    rows = [good.ports[good.first[r] : good.first[r + 1]] for r in range(len(good.first) - 1)]
+    for switch in switches:
+        for group in range(good.groups):
+            row = switch * good.groups + group
+            if len(rows[row]):
+                rows[row] = np.array([out[switch]], np.int32)
+    first = np.zeros(len(good.first), np.int32)
+    np.cumsum([len(r) for r in rows], out=first[1:])
+    routes = Routes(
+        good.group, good.groups, first, np.concatenate(rows), good.host_first, good.host_ports,
+        good.hops, good.owner, good.peer,
+    )  # fmt: skip
+    return fabric, routes, hosts
+
+
+def test_a_ring_of_pauses_comes_to_rest_and_advance_still_returns(lab):
+    fabric, routes, hosts = ring(lab)
+    discipline = Discipline(ecn="off", headroom=40_000, alpha=1 / 8)
+    emulator = PacketEmulator(fabric, routes, discipline, FREE, seed=1)
+    pairs = [(hosts[i], hosts[(i + 2) % 3]) for i in range(3)]
+    emulator.submit(lab.flows(*((s, d, 50_000_000, 0) for s, d in pairs)))
+    assert emulator.path(0) == [p for p in emulator.path(0) if p >= 0]
+    assert len(emulator.path(0)) == 4
+    step = emulator.advance(5 * MS)
+    assert (step.now_ps, len(step.completions)) == (5 * MS, 0)
+    before = emulator.telemetry()
+    assert not len(emulator.advance(40 * MS).completions)
+    after = emulator.telemetry()
+    assert before.totals["bytes_delivered"] == after.totals["bytes_delivered"] > 0
+    assert after.totals["bytes_in_flight"] > 0
+    assert after.totals["drops_lossless"] == 0
+    # Every link of the ring stays paused: refreshed without end.
+    ring_ports = [int(fabric.ports.first[link.a]) + link.a_port for link in fabric.links[:3]]
+    waited = after.ports["paused_ps"][ring_ports] - before.ports["paused_ps"][ring_ports]
+    assert (waited == 35 * MS).all()
+    # The retransmission timers run on while everything stands still.
+    emulator.advance(120 * MS)
+    flows = emulator.telemetry().flows
+    assert (flows["timeouts"] > 0).all()
+    assert (flows["spurious_timeouts"] == flows["timeouts"]).all()
+
+
+def test_a_standing_pause_is_refreshed_at_half_its_quanta(lab):
+    fabric, routes, hosts = ring(lab)
+    discipline = Discipline(ecn="off", headroom=40_000, alpha=1 / 8)
+    emulator = PacketEmulator(fabric, routes, discipline, FREE, seed=1)
+    emulator.submit(lab.flows(*((hosts[i], hosts[(i + 2) % 3], 50_000_000, 0) for i in range(3))))
+    emulator.advance(5 * MS)
+    before = emulator.telemetry().ports["pauses"]
+    half = 65_535 * 512 * 10 // 2  # ps at 100G: 10 ps a bit
+    emulator.advance(5 * MS + 100 * half)
+    after = emulator.telemetry().ports["pauses"]
+    ring_ports = [int(fabric.ports.first[link.a]) + link.a_port for link in fabric.links[:3]]
+    assert ((after - before)[ring_ports] == 100).all()
+
+
+def test_paused_time_is_the_time_that_a_sender_lacks(lab):
+    emulator = incast(lab, Discipline(ecn="off"), senders=2, gbps=100, metres=10, size=20_000_000)
+    lab.finish(emulator)
+    telemetry = emulator.telemetry()
+    ports = emulator.fabric.ports
+    for source in lab.hosts(emulator.fabric)[:2]:
+        port = int(ports.first[source])
+        busy = int(telemetry.ports["busy_ps"][port])
+        paused = int(telemetry.ports["paused_ps"][port])
+        assert paused > 0
+        assert telemetry.ports["pauses"][port] > 0
+        # From the first frame to the last, a NIC at line rate is sending or paused; a frame that
+        # had begun when the pause came is in both.
+        span = int(telemetry.flows["finish_ps"].max())
+        assert busy + paused < span + (4178 * 80) * int(telemetry.ports["pauses"][port])
+
+
+def test_an_unpaused_class_overtakes_a_paused_one(lab):
+    # One source, two classes: the lossless one is stopped by an incast, the other goes on.
+    fabric = lab.star(5, 100, 50_000, buffer=2 * 2**20)
+    a, b, c, hot, cold = lab.hosts(fabric)
+    emulator = PacketEmulator(fabric, equal_cost(fabric), Discipline(ecn="off"), FREE, seed=1)
+    emulator.submit(lab.flows(*((s, hot, 10_000_000, 0) for s in (a, b, c))))
+    emulator.advance(1 * MS)
+    emulator.submit(lab.flows((a, cold, 1_000_000, 1 * MS), priority=0, first=3))
+    finish = lab.finish(emulator)
+    ideal = emulator.telemetry().flows["ideal_ps"][3]
+    assert finish[3] < min(finish[i] for i in range(3))
+    assert finish[3] - 1 * MS < 2 * ideal
+
+
+def test_cnps_pass_a_paused_class(lab):
+    emulator = incast(
+        lab, Discipline(ecn="dctcp", alpha=1 / 32), senders=4, gbps=100, metres=10, size=8_000_000,
+        transport=Transport(),
+    )  # fmt: skip
+    lab.finish(emulator)
+    telemetry = emulator.telemetry()
+    assert telemetry.totals["cnps"] > 0
+    assert (telemetry.flows["cnps"] > 0).all()
+    assert telemetry.totals["drops_lossless"] == 0
+
+
+@pytest.mark.parametrize(
+    ("bad", "word"),
+    [
+        ({"headroom": "cisco"}, "sonic, mlx5, hpcc"),
+        ({"headroom": -1}, "negative"),
+        ({"alpha": 0.0}, "above 0"),
+        ({"alpha": float("nan")}, "above 0"),
+        ({"egress_alpha": 100.0}, "at most 64"),
+        ({"xon_offset_bytes": -1}, "negative"),
+        ({"reserve_bytes": -1}, "negative"),
+        ({"ecn": "red"}, "hpcc"),
+        ({"marking": "later"}, "enqueue or dequeue"),
+        ({"lossless": (8,)}, "0 to 7"),
+        ({"weights": (1, 2)}, "eight"),
+    ],
+)
+def test_an_impossible_discipline_is_refused_in_one_line(bad, word):
+    with pytest.raises(DisciplineError, match=word) as refusal:
+        Discipline(**bad)
+    assert "\n" not in str(refusal.value)
+
+
+@pytest.mark.parametrize(
+    ("switch", "discipline", "transport", "error", "word"),
+    [
+        ({"buffer": 100_000}, {}, {}, DisciplineError, "larger buffer"),
+        ({"buffer": 4_000}, {"pfc": False}, {}, TransportError, "smaller mtu"),
+        (
+            {"buffer": 300_000},
+            {"headroom": 0, "xon_offset_bytes": 300_000},
+            {},
+            DisciplineError,
+            "write less",
+        ),
+    ],
+)
+def test_a_switch_too_small_for_its_settings_is_refused(
+    lab, switch, discipline, transport, error, word
+):
+    fabric = lab.star(4, **switch)
+    with pytest.raises(error, match=word) as refusal:
+        PacketEmulator(
+            fabric, equal_cost(fabric), Discipline(**discipline), Transport(**transport), seed=1
+        )
+    assert "'s'" in str(refusal.value)
+    assert "\n" not in str(refusal.value)
+
+
+def test_a_rate_that_picoseconds_cannot_tell_is_refused():
+    fabric = Fabric("pair")
+    a, b = fabric.add_host("a"), fabric.add_host("b")
+    fabric.connect(a, b, rate_bps=10**13)
+    with pytest.raises(KvfabricError, match="8 Tbps"):
+        PacketEmulator(fabric, equal_cost(fabric), seed=1)
+    assert Switch().ports == 64
