@@ -8,7 +8,7 @@ escaped, since labels come from strangers' files.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from analysis.error import RecordError
 from analysis.export import csv_text, summary_csv
@@ -19,6 +19,15 @@ from analysis.verdict import budget as budget_text
 
 if TYPE_CHECKING:
     from analysis.plot.style import Plot
+
+
+_SPARE: Final = (
+    ("never finished", "not_finished"),
+    ("prefill not ended", "not_due"),
+    ("rejected", "rejected"),
+    ("no hand-off needed", "local"),
+)
+"""Counts that have a column only where one of them is not zero."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -117,7 +126,7 @@ def page(found: Result, figures: Sequence["Plot"], images: dict[str, bytes]) -> 
     )
     # the drawing library escapes the labels inside a figure
     inline = {
-        name: Markup(content.decode().split("?>", 1)[-1].split('.dtd">', 1)[-1])  # noqa: S704
+        name: Markup(content[content.index(b"<svg") :].decode())  # noqa: S704
         for name, content in images.items()
     }
     manifest = found.study.manifest
@@ -137,6 +146,11 @@ def page(found: Result, figures: Sequence["Plot"], images: dict[str, bytes]) -> 
         missing=found.study.missing,
         w=wording,
         moved=emulated(found.study),
+        spare=[
+            (title, key)
+            for title, key in _SPARE
+            if any(getattr(row, key) for row in found.summaries)
+        ],
         engines=sorted({cell.manifest.emulator for cell in found.study.cells}),
     )
 

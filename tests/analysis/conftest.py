@@ -1,9 +1,10 @@
-"""A made-up study for the tests of the analysis: requests, flows and ports from a few numbers."""
+"""Made-up results for the tests of the analysis: single cells by hand, and whole studies."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from analysis.record import (
     FLOWS,
@@ -199,3 +200,69 @@ def study(
                     made = cell(fabric, policy, seed, count=count)
                 write_cell(cell_directory(directory, made.manifest.cell), made)
     return directory
+
+
+def row_cell(
+    requests: Sequence[Mapping[str, int]],
+    flows: Sequence[Mapping[str, int]] = (),
+    ports: Sequence[Mapping[str, int]] = (),
+    **more: object,
+) -> Cell:
+    """A cell from rows; columns that a row leaves out are -1 for times and 0 for the rest."""
+
+    def table(columns: Sequence[str], rows: Sequence[Mapping[str, int]]) -> dict[str, np.ndarray]:
+        return {
+            name: np.array(
+                [row.get(name, -1 if name.endswith("_ps") else 0) for row in rows], np.int64
+            )
+            for name in columns
+        }
+
+    numbered = [{"request": place, **row} for place, row in enumerate(requests)]
+    made = table(PORTS, ports) | {"name": np.array([f"s0:{p}" for p in range(len(ports))], str)}
+    return Cell(manifest("f", "p", 1, **more), table(REQUESTS, numbered), table(FLOWS, flows), made)
+
+
+def question(**changes: object) -> StudyManifest:
+    """A study of one fabric and one policy with a budget of 5 ms."""
+    fields: dict[str, object] = {
+        "name": "s",
+        "question": "?",
+        "scenario_sha256": SHA,
+        "fabrics": ["f"],
+        "policies": ["p"],
+        "seeds": [1],
+        "budget_ps": 5 * MS,
+        "allowed": 0.05,
+    }
+    return StudyManifest(**(fields | changes))
+
+
+@pytest.fixture
+def make_rows() -> Callable[..., Cell]:
+    """`row_cell`."""
+    return row_cell
+
+
+@pytest.fixture
+def make_question() -> Callable[..., StudyManifest]:
+    """`question`."""
+    return question
+
+
+@pytest.fixture
+def make_cell() -> Callable[..., Cell]:
+    """`cell`."""
+    return cell
+
+
+@pytest.fixture
+def make_study() -> Callable[..., Path]:
+    """`study`."""
+    return study
+
+
+@pytest.fixture(scope="session")
+def first_look(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A written study of 4 fabrics and 5 policies over 3 seeds; not to be changed."""
+    return study(tmp_path_factory.mktemp("first-look"))
