@@ -88,6 +88,11 @@ def test_a_full_mesh_sized_by_itself_keeps_the_oversubscription():
     assert set(inner(fabric).values()) == {4}
 
 
+def test_a_trunk_takes_no_more_ports_than_the_hosts_leave():
+    fabric = build("full_mesh", {"hosts": 15, "leaves": 3, "switch": Switch(ports=8)})
+    assert set(inner(fabric).values()) == {1}
+
+
 def test_a_complete_bipartite_links_every_pair_of_sides_and_no_pair_within():
     fabric = build("bipartite", {"prefill": 12, "decode": 12, "leaves": 3})
     pairs = inner(fabric)

@@ -82,6 +82,19 @@ def test_a_host_on_two_leaves_is_reached_by_both_and_carries_nobody_else():
     assert routes.count_paths(a, b) == 0
 
 
+def test_a_short_cut_through_a_host_is_not_taken():
+    fabric = Fabric("short cut")
+    a, dual, b = (fabric.add_host(n) for n in ("a", "dual", "b"))
+    left, right, spine = (
+        fabric.add_switch(n, tier=1, switch=Switch()) for n in ("left", "right", "spine")
+    )
+    for x, y in ((a, left), (left, dual), (dual, right), (left, spine), (spine, right), (right, b)):
+        fabric.connect(x, y, rate_bps=GBPS)
+    routes = equal_cost(fabric)
+    (path,) = routes.paths(a, b)
+    assert fabric.ports.peer[path].tolist() == [left, spine, right, b]
+
+
 def test_hosts_joined_by_a_cable_need_no_switch():
     fabric = Fabric("direct")
     a, b = fabric.add_host("a"), fabric.add_host("b")
