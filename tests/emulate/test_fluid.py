@@ -279,6 +279,24 @@ def test_the_hash_uses_every_equal_path_and_depends_on_the_seed() -> None:
     assert used[0] != used[1]
 
 
+def test_switches_in_a_row_do_not_all_choose_alike() -> None:
+    fabric = Fabric("fork after fork")
+    first, last = (fabric.add_switch(name, tier=1, switch=SWITCH) for name in ("first", "last"))
+    for b in range(2):
+        fork = fabric.add_switch(f"fork{b}", tier=2, switch=SWITCH)
+        fabric.connect(first, fork, rate_bps=100 * G)
+        for c in range(2):
+            top = fabric.add_switch(f"top{b}{c}", tier=3, switch=SWITCH)
+            fabric.connect(fork, top, rate_bps=100 * G)
+            fabric.connect(top, last, rate_bps=100 * G)
+    a, b = fabric.add_host("a"), fabric.add_host("b")
+    fabric.connect(a, first, rate_bps=100 * G)
+    fabric.connect(b, last, rate_bps=100 * G)
+    spread = emulator(fabric)
+    spread.submit(flows(*((a, b, 1, 0) for _ in range(64))))
+    assert len({tuple(spread.path(flow)) for flow in range(64)}) == 4
+
+
 def test_a_pinned_path_is_the_same_for_every_entropy() -> None:
     fabric = leaf_spine(2, 1, 4)
     a, b = hosts(fabric)
@@ -298,6 +316,27 @@ def test_observed_utilisation_is_that_of_the_last_tick() -> None:
     assert seen.observe()["utilisation"].max() == 0.0
     seen.advance(21_000_000)
     assert seen.observe()["utilisation"].max() == 1.0
+
+
+def test_no_port_is_ever_busier_than_its_rate_and_all_are_idle_in_the_end() -> None:
+    fabric = leaf_spine(4, 4, 2)
+    nodes = hosts(fabric)
+    rng = np.random.default_rng(6)
+    count = 400
+    starts = np.cumsum(rng.exponential(5_000_000, count)).astype(int).tolist()
+    rows = []
+    for start in starts:
+        source, sink = rng.choice(nodes, 2, replace=False).tolist()
+        rows.append((source, sink, 500_000, start))
+    busy = emulator(fabric)
+    busy.submit(flows(*rows))
+    left, peak = count, 0.0
+    while left:
+        left -= busy.advance(1 << 60).completions.size
+        peak = max(peak, float(busy.observe()["utilisation"].astype(float).max()))
+    assert peak == pytest.approx(1.0, rel=1e-9)
+    busy.advance(busy.now_ps + 20_000_000)
+    assert busy.observe()["utilisation"].astype(float).max() == 0.0
 
 
 def test_what_cannot_be_sent_is_refused_in_one_line() -> None:

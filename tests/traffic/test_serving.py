@@ -371,6 +371,13 @@ def test_what_cannot_be_served_is_refused_in_one_line() -> None:
         Deployment(deployment.prefill, Pool(((9,),), model("Qwen3-8B"), H100))
 
 
+def test_what_is_left_over_in_racks_is_grouped_in_host_order() -> None:
+    fabric = Fabric("interleaved")
+    for i, rack in enumerate((0, 1, 1, 1, 0, 0)):
+        fabric.add_host(f"h{i}", rack=rack, role=Role.DECODE)
+    assert instances(fabric, Role.DECODE, 2) == ((0, 4), (1, 2), (3, 5))
+
+
 def test_progress_counts_up_to_all_requests() -> None:
     count = 1000
     told: list[tuple[int, int]] = []
