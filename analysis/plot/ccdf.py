@@ -38,6 +38,7 @@ def ccdf(parts: Sequence[Sample], study: StudyManifest) -> Plot:
         grid = np.atleast_1d(figure.subplots(down, across, sharex=True, sharey=True)).ravel()
         low, high = _limits(list(curves.values()), study.budget_ps)
         smallest = min((1 / len(curve) for curve in curves.values()), default=0.1)
+        smallest = min(smallest, study.allowed or smallest)
         for axes, fabric in zip(grid, fabrics, strict=False):
             sizes = []
             for place, policy in enumerate(policies):
@@ -55,7 +56,7 @@ def ccdf(parts: Sequence[Sample], study: StudyManifest) -> Plot:
             axes.set_visible(False)
         figure.supxlabel("hand-off time (ms)", fontsize=9)
         figure.supylabel("share of hand-offs that take longer", fontsize=9)
-        _legend(figure, policies)
+        _legend(figure, policies, across + 1)
     return Plot(
         "handoff-ccdf",
         "Share of hand-offs that take longer than a time, one panel a fabric, one curve a policy; "
@@ -130,11 +131,11 @@ def _limit_lines(axes: "Axes", study: StudyManifest) -> None:
         )
 
 
-def _legend(figure: "Figure", policies: Sequence[str]) -> None:
+def _legend(figure: "Figure", policies: Sequence[str], columns: int) -> None:
     from matplotlib.lines import Line2D
 
     handles = [
         Line2D([], [], color=colour(place), linestyle=dash(place), label=label(policy))
         for place, policy in enumerate(policies)
     ]
-    figure.legend(handles=handles, loc="outside upper left", ncols=min(5, max(1, len(handles))))
+    figure.legend(handles=handles, loc="outside upper left", ncols=columns)

@@ -1,0 +1,238 @@
+"""The report stands alone, escapes strangers' labels, and is the same for the same results."""
+
+import csv
+import io
+import re
+import time
+from collections.abc import Callable
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from analysis.error import RecordError
+from analysis.export import csv_text
+from analysis.plot.cost import cost, dominated
+from analysis.plot.style import Plot, label, svg
+from analysis.record import StudyManifest, read_study, write_study
+from analysis.report import Result, plots, result, watched, write_report
+from analysis.table import table
+
+Make = Callable[..., Path]
+HOSTILE = "<script>alert(1)</script>"
+
+
+class Links(HTMLParser):
+    """Collects what a page would fetch, its tags, and its headings."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.fetched: list[str] = []
+        self.tags: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.fetched += [
+            value or ""
+            for name, value in attrs
+            if name in {"src", "href", "xlink:href", "srcset", "action", "data", "poster"}
+        ]
+
+
+def read(page: str) -> Links:
+    parser = Links()
+    parser.feed(page)
+    return parser
+
+
+@pytest.fixture(scope="module")
+def found(first_look: Path) -> Result:
+    return result(read_study(first_look))
+
+
+@pytest.fixture(scope="module")
+def figures(found: Result) -> list[Plot]:
+    return plots(found)
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory: pytest.TempPathFactory, first_look: Path) -> Path:
+    import shutil
+
+    home = tmp_path_factory.mktemp("report") / "study"
+    shutil.copytree(first_look, home)
+    return write_report(home)
+
+
+def test_the_report_fetches_nothing(report: Path) -> None:
+    page = report.read_text("utf-8")
+    outside = [
+        link for link in read(page).fetched if not link.startswith(("#", "data:image/png;base64,"))
+    ]
+    assert outside == []
+    assert "@import" not in page
+    assert re.findall(r"url\((?!#)[^)]*\)", page) == []
+    assert "<script" not in page
+
+
+def test_the_report_has_its_sections_and_figures(report: Path) -> None:
+    page = report.read_text("utf-8")
+    heads = re.findall(r"<h2 [^>]*>([^<]*)</h2>", page)
+    assert heads == [
+        "Decision",
+        "Alternatives",
+        "Hand-off tails",
+        "Budgets",
+        "Links and pauses",
+        "Cost",
+        "Estimates against packets",
+        "Assumptions, profiles and what is not modelled",
+        "Reproduce",
+    ]
+    assert read(page).tags.count("figure") == 5
+    assert "nan" not in re.sub(r"<svg.*?</svg>", "", page, flags=re.DOTALL)
+
+
+def test_every_figure_is_beside_the_report_as_svg_png_and_csv(report: Path) -> None:
+    names = sorted(file.name for file in (report.parent / "plots").iterdir())
+    stems = ("budget", "cost", "estimate", "handoff-ccdf", "links")
+    assert names == sorted(f"{stem}.{kind}" for stem in stems for kind in ("svg", "png", "csv"))
+
+
+def test_the_summary_has_one_row_an_alternative(report: Path) -> None:
+    rows = list(csv.DictReader((report.parent / "summary.csv").read_text("utf-8").splitlines()))
+    assert len(rows) == 20
+    first = rows[0]
+    assert (first["fabric"], first["policy"], first["hand_offs"]) == ("full mesh", "random", "150")
+    assert float(first["bandwidth_tail_ms"]) == 2.0
+
+
+def test_the_same_results_give_the_same_report(report: Path) -> None:
+    before = report.read_bytes()
+    plots_before = {file.name: file.read_bytes() for file in (report.parent / "plots").iterdir()}
+    assert write_report(report.parent).read_bytes() == before
+    for name, content in plots_before.items():
+        assert (report.parent / "plots" / name).read_bytes() == content, name
+
+
+def test_labels_of_strangers_are_shown_and_not_run(tmp_path: Path, make_study: Make) -> None:
+    fabrics = (HOSTILE, "$x_{$ \n& \u202etab\t", '"><img src=x onerror=y>')
+    home = make_study(
+        tmp_path, fabrics=fabrics, policies=("{{ 7*7 }}", "[red]p[/red]"), impossible=(),
+        name=HOSTILE, count=25,
+    )  # fmt: skip
+    page = write_report(home).read_text("utf-8")
+    assert "&lt;script&gt;alert(1)&lt;/script&gt;" in page
+    assert {"script", "img"}.isdisjoint(read(page).tags)
+    assert "{{ 7*7 }}" in page
+    for file in (home / "plots").glob("*.svg"):
+        assert {"script", "img"}.isdisjoint(read(file.read_text("utf-8")).tags)
+
+
+def test_the_budget_line_and_every_curve_are_in_the_tails(figures: list[Plot]) -> None:
+    figure = figures[0].figure
+    panels = [axes for axes in figure.axes if axes.get_visible()]
+    assert len(panels) == 4
+    assert len({axes.get_xlim() for axes in panels}) == 1
+    # budget line, allowed line, and for each policy a carried and a pale part
+    assert [len(axes.lines) for axes in panels] == [2 + 2 * 4, 2 + 2 * 5, 2 + 2 * 5, 2 + 2 * 5]
+
+
+def test_the_solid_part_of_a_curve_stops_at_ten_over_n(figures: list[Plot]) -> None:
+    figure = figures[0].figure
+    solid = [line for line in figure.axes[0].lines if len(line.get_xdata()) > 2][0::2]
+    for line in solid:
+        assert min(line.get_ydata()) == pytest.approx(10 / 150)
+
+
+def test_the_links_drawn_are_those_of_the_least_over_on_each_fabric(found: Result) -> None:
+    least: dict[str, list[float]] = {}
+    for row in found.summaries:
+        if row.over is not None:
+            least.setdefault(row.fabric, []).append(row.over.value)
+    for sample in watched(found):
+        row = next(
+            r for r in found.summaries if (r.fabric, r.policy) == (sample.fabric, sample.policy)
+        )
+        assert row.over is not None
+        assert row.over.value == min(least[sample.fabric])
+
+
+def test_a_figure_gives_the_same_svg_twice(found: Result) -> None:
+    one, two = (cost(found.summaries, found.study.manifest) for _ in range(2))
+    assert svg(one) == svg(two)
+
+
+def test_a_study_that_has_not_run_still_has_a_report(
+    tmp_path: Path, make_question: Callable[..., StudyManifest]
+) -> None:
+    write_study(tmp_path, make_question())
+    page = write_report(tmp_path).read_text("utf-8")
+    assert "No alternative has run" in page
+    assert "figure" not in read(page).tags
+
+
+def test_a_study_of_impossible_cells_says_why(tmp_path: Path, make_study: Make) -> None:
+    home = make_study(
+        tmp_path, fabrics=("mesh",), policies=("p",), seeds=(1,), impossible=[("mesh", "p")]
+    )
+    assert "no groups in a mesh" in write_report(home).read_text("utf-8")
+
+
+def test_a_directory_without_results_is_refused_in_one_line(tmp_path: Path) -> None:
+    with pytest.raises(RecordError, match=r"study.json: No such file"):
+        write_report(tmp_path / "nothing")
+
+
+def test_a_hundred_cells_are_reported_in_seconds(tmp_path: Path, make_study: Make) -> None:
+    home = make_study(tmp_path, seeds=(1, 2, 3, 4, 5))
+    before = time.process_time()
+    write_report(home)
+    # about 7 s of processor time on a 2020s laptop core; three times that is a regression
+    assert time.process_time() - before < 20
+
+
+@pytest.mark.parametrize("policies", [3, 5, 9])
+def test_the_terminal_table_fits_100_columns(
+    tmp_path: Path, make_study: Make, policies: int
+) -> None:
+    from rich.console import Console
+
+    names = ("random", "[red]x[/red]", "topology_aware", "q" * 30, *(f"p{i}" for i in range(5)))
+    home = make_study(
+        tmp_path, policies=names[:policies], count=30, fabrics=("full mesh", "a" * 50)
+    )
+    found = result(read_study(home))
+    console = Console(width=100, record=True, file=io.StringIO())
+    console.print(table(found.summaries, found.study.manifest))
+    text = console.export_text()
+    assert max(map(len, text.splitlines())) <= 100
+    assert "[red]" in text
+    assert "impossible" not in text
+
+
+@given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), max_size=12))
+def test_no_undominated_point_is_beaten_and_every_dominated_one_is(
+    points: list[tuple[int, int]],
+) -> None:
+    beaten = dominated(points)
+    for point, worse in zip(points, beaten, strict=True):
+        better = [p for p in points if p != point and p[0] <= point[0] and p[1] <= point[1]]
+        assert worse == bool(better)
+
+
+def test_a_label_that_a_spreadsheet_would_run_is_quoted() -> None:
+    text = csv_text(("a", "b"), [("=1+1", -1.5), ("plain", float("nan"))])
+    assert text == "a,b\n'=1+1,-1.5\nplain,\n"
+
+
+def test_long_labels_are_cut_and_control_characters_dropped() -> None:
+    assert label("a\x00b\u202ec") == "a b c"
+    assert len(label("x" * 99)) == 30
+
+
+def test_the_study_of_one_cell_has_a_report(tmp_path: Path, make_study: Make) -> None:
+    home = make_study(tmp_path, fabrics=("mesh",), policies=("p",), seeds=(1,), count=11)
+    assert write_report(home).stat().st_size > 10_000
