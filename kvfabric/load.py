@@ -18,7 +18,7 @@ from msgspec import Struct
 
 from kvfabric.quantity import read_quantity
 from kvfabric.scenario import Scenario
-from kvfabric.source import Place, ScenarioError, Source, read_source
+from kvfabric.source import COMMAND_LINE, Place, ScenarioError, Source, read_source
 
 MOST_ALTERNATIVES: Final = 2000
 
@@ -53,6 +53,7 @@ def load(
     source = read_source(path)
     for place, value in (overrides or {}).items():
         source = source.overlaid(place, value, ("\0command line",))
+        source.lines[place] = COMMAND_LINE
     if not compare:
         source.value.pop("compare", None)
     axes = source.value.get("compare") or {}

@@ -15,6 +15,8 @@ import yaml
 from topo.error import KvfabricError
 
 MOST_BYTES: Final = 1 << 20
+COMMAND_LINE: Final = 0
+"""The line of a value that was given on the command line."""
 _MOST_DEPTH: Final = 20
 
 Key = str | int
@@ -40,8 +42,9 @@ class Source:
         while known and known not in self.lines:
             known = known[:-1]
         line = self.lines.get(known, 1)
+        where = f"{self.path}:{line}" if line != COMMAND_LINE else "command line"
         dotted = ".".join(str(k) for k in place)
-        return ScenarioError(f"{self.path}:{line}: {dotted + ': ' if dotted else ''}{message}")
+        return ScenarioError(f"{where}: {dotted + ': ' if dotted else ''}{message}")
 
     def overlaid(self, place: Place, over: Any, over_place: Place) -> "Source":
         """A copy in which ``over`` is merged into the value at ``place``.

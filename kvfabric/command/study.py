@@ -44,6 +44,7 @@ _OPTIONS: Final = (
         help="Spread arrivals that sit on coarse ticks inside their tick.  [default: jitter]",
     ),
     click.option("--count", type=click.IntRange(1), default=None, help="Requests a seed, at most."),
+    click.option("--budget", default=None, help="What a hand-off may take, as `25ms`."),
     click.option("--seeds", type=click.IntRange(1, 1000), default=None, help="Replications."),
     click.option(
         "--jobs",
@@ -76,6 +77,7 @@ def overrides_of(
     scale_rate: float | None,
     jitter: bool | None,
     count: int | None,
+    budget: str | None,
     seeds: int | None,
     emulator: str | None,
 ) -> dict[tuple[str | int, ...], Any]:
@@ -88,6 +90,8 @@ def overrides_of(
             told["requests", "trace", name] = list(value) if isinstance(value, tuple) else value
     if count is not None:
         told["requests", "count"] = count
+    if budget is not None:
+        told["budget", "handoff"] = budget
     if seeds is not None:
         told["run", "seeds"] = seeds
     if emulator is not None:

@@ -175,3 +175,9 @@ def test_what_init_writes_can_be_loaded(tmp_path: Path) -> None:
         study = load(written(tmp_path, starter(facts)))
         assert study.scenario.placement.decode == 16
         assert (study.scenario.budget.handoff is None) == (handoff is None)
+
+
+def test_a_mistake_on_the_command_line_is_told_as_such(tmp_path: Path) -> None:
+    path = written(tmp_path, SMALL)
+    with pytest.raises(ScenarioError, match=r"^command line: budget\.handoff: duration '3'"):
+        load(path, overrides={("budget", "handoff"): "3"})
