@@ -30,7 +30,8 @@ class Bom:
 
     switches: number by tier (1 leaf, 2 spine, 3 core). switch_bps: ports x rate of all switches
     together, bought whether used or not. switch_cables, host_cables: cables between switches,
-    and to hosts. cable_m: metres of all cables.
+    and to hosts. cable_m: metres of all cables. What lies inside a server (switches of tier 0 and
+    their links to its hosts) comes with the server and is not counted.
     """
 
     switches: dict[int, int]
@@ -59,18 +60,23 @@ def bom(fabric: Fabric) -> Bom:
     """
     tiers: dict[int, int] = {}
     capacity = 0
+    outside = {node.index for node in fabric.switches if node.tier > 0}
     for node in fabric.switches:
+        if node.index not in outside:
+            continue
         tiers[node.tier] = tiers.get(node.tier, 0) + 1
         if node.switch is not None:
             capacity += node.switch.ports * node.switch.rate_bps
-    inner = 0
+    inner = outer = 0
     for link in fabric.links:
-        ends = {fabric.nodes[link.a].kind, fabric.nodes[link.b].kind}
-        inner += ends == {Kind.SWITCH}
+        ends = (link.a in outside) + (link.b in outside)
+        direct = fabric.nodes[link.a].kind is fabric.nodes[link.b].kind is Kind.HOST
+        inner += ends == 2
+        outer += ends == 1 or direct
     return Bom(
         switches=dict(sorted(tiers.items())),
         switch_bps=capacity,
         switch_cables=inner,
-        host_cables=len(fabric.links) - inner,
+        host_cables=outer,
         cable_m=sum(link.length_m for link in fabric.links),
     )

@@ -49,7 +49,7 @@ def relative_mu(fabric: Fabric) -> float:
 def oversubscription(fabric: Fabric) -> float:
     """The largest ratio, over the leaves, of host rate to the rate towards other switches.
 
-    A leaf without links to other switches counts as infinite, unless it is the only switch (1).
+    A leaf without links to other switches counts as infinite, unless there is no other switch (1).
     """
     down: dict[int, int] = {}
     up: dict[int, int] = {}
@@ -58,7 +58,7 @@ def oversubscription(fabric: Fabric) -> float:
             if fabric.nodes[near].kind is Kind.SWITCH:
                 side = down if fabric.nodes[far].kind is Kind.HOST else up
                 side[near] = side.get(near, 0) + link.rate_bps
-    if len(fabric.switches) == 1:
+    if len(fabric.switches) < 2:
         return 1.0
     return max((rate / up[leaf] if leaf in up else math.inf for leaf, rate in down.items()))
 

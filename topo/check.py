@@ -10,7 +10,9 @@ from collections import defaultdict
 from topo.error import FabricError
 from topo.fabric import Fabric, Kind, Role
 
-MAY_HAVE_ISLANDS = frozenset({"bipartite"})
+MAY_HAVE_ISLANDS = frozenset(
+    {"bipartite", "bipartite_random", "bipartite_direct", "bipartite_middle"}
+)
 _PARTNER = {Role.PREFILL: Role.DECODE, Role.DECODE: Role.PREFILL}
 
 
@@ -29,6 +31,8 @@ def check(fabric: Fabric) -> None:
     for host in hosts:
         for island in member[host.index]:
             reach[island].add(host.index)
+    if any(len(reached) == len(hosts) for reached in reach.values()):
+        return
     for host in hosts:
         reached = set().union(*(reach[island] for island in member[host.index]))
         if len(reached) == len(hosts):

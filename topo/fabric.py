@@ -50,7 +50,10 @@ class Switch:
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A host (tier 0) or a switch (tier 1 leaf, 2 spine, 3 core). ``rack`` is -1 when none."""
+    """A host (tier 0) or a switch (tier 1 leaf, 2 spine, 3 core); ``rack`` is -1 when none.
+
+    A switch of tier 0 lies inside a server: a NIC that forwards, or a scale-up switch.
+    """
 
     index: int
     name: str

@@ -65,7 +65,7 @@ def bipartite(spec: Bipartite) -> Fabric:
     shape = _shape(spec, spec.prefill, spec.decode, groups)
     near, far = shape.prefill * groups, shape.decode * groups
     fabric = Fabric("bipartite")
-    racks = add_hosts(fabric, [*evenly(spec.prefill, near), *evenly(spec.decode, far)])
+    racks = add_hosts(fabric, [*evenly(spec.prefill, near), *evenly(spec.decode, far)], spec.gpus_per_server)
     names = [f"pleaf{i}" for i in range(near)] + [f"dleaf{i}" for i in range(far)]
     leaves = [
         fabric.add_switch(name, tier=1, switch=spec.switch, rack=rack)

@@ -49,7 +49,7 @@ def leaf_spine(spec: LeafSpine) -> Fabric:
     """Build a leaf-spine."""
     hosts, leaves, spines, trunk = _two_tiers(spec)
     fabric = Fabric("leaf_spine")
-    racks = add_hosts(fabric, evenly(hosts, leaves))
+    racks = add_hosts(fabric, evenly(hosts, leaves), spec.gpus_per_server)
     lower = [
         fabric.add_switch(f"leaf{i}", tier=1, switch=spec.switch, rack=i) for i in range(leaves)
     ]
@@ -132,7 +132,7 @@ def fat_tree(spec: FatTree) -> Fabric:
     pods = evenly(edges, -(-edges // half))
     tree = _model(spec.switch, k)
     fabric = Fabric("fat_tree")
-    racks = add_hosts(fabric, evenly(hosts, edges))
+    racks = add_hosts(fabric, evenly(hosts, edges), spec.gpus_per_server)
     model = _model(spec.switch, each + half)
     lower = [fabric.add_switch(f"edge{i}", tier=1, switch=model, rack=i) for i in range(edges)]
     for rack, edge in zip(racks, lower, strict=True):

@@ -33,7 +33,7 @@ def full_mesh(spec: FullMesh) -> Fabric:
     """Build a full mesh of ``spec.leaves`` switches."""
     leaves, trunk, hosts = _size(spec)
     fabric = Fabric("full_mesh")
-    racks = add_hosts(fabric, evenly(hosts, leaves))
+    racks = add_hosts(fabric, evenly(hosts, leaves), spec.gpus_per_server)
     switches = [
         fabric.add_switch(f"leaf{i}", tier=1, switch=spec.switch, rack=i) for i in range(leaves)
     ]

@@ -17,6 +17,9 @@ from topo.unit import show_rate
 _MOST: Final = 262_144
 _BOUNDS: Final = {
     "nic_bps": (1, 10**14),
+    "decode_nic_bps": (1, 10**14),
+    "scale_up_bps": (1, 10**14),
+    "seed": (0, 2**32 - 1),
     "cable_m": (0, 100_000),
     "host_cable_m": (0, 100_000),
     "oversubscription": (0.001, 1_000),
@@ -26,8 +29,16 @@ Count = Annotated[int, Meta(ge=1, le=_MOST)]
 Rate = Annotated[int, Meta(ge=1, le=10**14)]
 Metres = Annotated[float, Meta(ge=0, le=100_000)]
 Ratio = Annotated[float, Meta(ge=0.001, le=1_000)]
+Seed = Annotated[int, Meta(ge=0, le=2**32 - 1)]
+Shape = Annotated[tuple[Count, ...], Meta(min_length=1, max_length=6)]
 
-WRITTEN: Final = {"nic_bps": "nic", "cable_m": "cable", "host_cable_m": "host_cable"}
+WRITTEN: Final = {
+    "nic_bps": "nic",
+    "decode_nic_bps": "decode_nic",
+    "scale_up_bps": "scale_up",
+    "cable_m": "cable",
+    "host_cable_m": "host_cable",
+}
 """Field -> the name by which a scenario writes it, where the two differ."""
 
 
@@ -39,7 +50,10 @@ class Parameters(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     nic_bps: NIC rate. switch: the model of every switch; its rate is that of the links between
     switches. cable_m: length of cables between switches. host_cable_m: length of host cables,
     ``cable_m`` when None. oversubscription: the most by which the NICs of a leaf may exceed its
-    links to other switches, as a ratio of rates.
+    links to other switches, as a ratio of rates. breakout: every switch port is split into that
+    many ports of an equal part of its rate (800G as 2 x 400G); `topo.family.registry.build`
+    applies it, and every such part counts as a cable. gpus_per_server: consecutive hosts of a rack
+    that share a server; no server is told when None, except by families that need one.
     """
 
     hosts: Count | None = None
@@ -50,6 +64,8 @@ class Parameters(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     cable_m: Metres = 10.0
     host_cable_m: Metres | None = None
     oversubscription: Ratio | None = None
+    breakout: Count | None = None
+    gpus_per_server: Count | None = None
 
     def __post_init__(self) -> None:
         for field in fields(self):
@@ -89,31 +105,60 @@ class Parameters(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         """The oversubscription that may not be exceeded: 1 (non-blocking) unless given."""
         return 1.0 if self.oversubscription is None else self.oversubscription
 
-    def uplinks(self, hosts: int) -> int:
-        """Fewest links at the switch rate that keep ``hosts`` NICs within the oversubscription."""
-        links = Fraction(hosts * self.nic_bps, self.switch.rate_bps) / Fraction(str(self.allowed))
+    def uplinks(self, hosts: int, port_bps: int | None = None) -> int:
+        """Fewest links at the switch rate that keep ``hosts`` NICs within the oversubscription.
+
+        ``port_bps`` is the rate of each, ``nic_bps`` when None.
+        """
+        rate = self.nic_bps if port_bps is None else port_bps
+        links = Fraction(hosts * rate, self.switch.rate_bps) / Fraction(str(self.allowed))
         return -(-links.numerator // links.denominator)
 
-    def ratio(self, hosts: int, uplinks: int) -> float:
+    def ratio(self, hosts: int, uplinks: int, port_bps: int | None = None) -> float:
         """Oversubscription of a leaf with that many NICs and links to other switches."""
-        return hosts * self.nic_bps / (uplinks * self.switch.rate_bps)
+        rate = self.nic_bps if port_bps is None else port_bps
+        return hosts * rate / (uplinks * self.switch.rate_bps)
+
+    def most_down(self, port_bps: int | None = None) -> int:
+        """Most hosts a leaf takes when its other ports keep the oversubscription; 0 when none."""
+        radix = self.switch.ports
+        return max(
+            (d for d in range(1, radix) if d + self.uplinks(d, port_bps) <= radix), default=0
+        )
+
+    @property
+    def host_metres(self) -> float:
+        """Length of a host cable."""
+        return self.cable_m if self.host_cable_m is None else self.host_cable_m
 
 
-def add_hosts(fabric: Fabric, counts: list[int]) -> list[list[int]]:
-    """Add the hosts of each rack, numbered through, and return their node indices rack by rack."""
+def add_hosts(
+    fabric: Fabric, counts: list[int], gpus_per_server: int | None = None
+) -> list[list[int]]:
+    """Add the hosts of each rack, numbered through, and return their node indices rack by rack.
+
+    With ``gpus_per_server`` as many consecutive hosts share a server, which never leaves a rack.
+    """
     racks: list[list[int]] = []
-    number = len(fabric.nodes)
+    number, server = len(fabric.nodes), 0
     for rack, count in enumerate(counts):
-        racks.append([fabric.add_host(f"h{number + i}", rack=rack) for i in range(count)])
+        members: list[int] = []
+        for i in range(count):
+            own = -1 if gpus_per_server is None else server + i // gpus_per_server
+            members.append(fabric.add_host(f"h{number + i}", rack=rack, server=own))
+        racks.append(members)
         number += count
+        server += 0 if gpus_per_server is None else -(-count // gpus_per_server)
     return racks
 
 
-def join_hosts(fabric: Fabric, spec: Parameters, hosts: list[int], leaf: int) -> None:
-    """Cable hosts to their leaf at the NIC rate."""
-    length = spec.cable_m if spec.host_cable_m is None else spec.host_cable_m
+def join_hosts(
+    fabric: Fabric, spec: Parameters, hosts: list[int], leaf: int, port_bps: int | None = None
+) -> None:
+    """Cable hosts to their leaf at the NIC rate, or at that of one of the NIC's ports."""
+    rate = spec.nic_bps if port_bps is None else port_bps
     for host in hosts:
-        fabric.connect(host, leaf, rate_bps=spec.nic_bps, length_m=length)
+        fabric.connect(host, leaf, rate_bps=rate, length_m=spec.host_metres)
 
 
 def join_switches(fabric: Fabric, spec: Parameters, a: int, b: int, links: int = 1) -> None:

@@ -6,15 +6,16 @@ from difflib import get_close_matches
 from typing import Any, Final
 
 import msgspec
-from msgspec.structs import fields
+from msgspec.structs import fields, replace
 
 from topo.check import check
 from topo.error import FabricError
-from topo.fabric import Fabric
+from topo.fabric import Fabric, Switch
 from topo.family.bipartite import Bipartite, bipartite
 from topo.family.clos import FatTree, LeafSpine, fat_tree, leaf_spine
 from topo.family.mesh import FullMesh, full_mesh
 from topo.family.parameter import WRITTEN, Parameters
+from topo.unit import show_rate
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,9 +68,30 @@ def build(family: str, values: Mapping[str, object]) -> Fabric:
         spec = msgspec.convert(given, known.parameters)
     except msgspec.ValidationError as error:
         raise FabricError(f"{family}: {_told(str(error), given)}") from None
+    if spec.breakout is not None:
+        spec = replace(spec, switch=split(spec.switch, spec.breakout))
     fabric = known.build(spec)
     check(fabric)
     return fabric
+
+
+def split(switch: Switch, breakout: int) -> Switch:
+    """The switch with every port split in ``breakout`` of equal rate; a `FabricError` if uneven.
+
+    >>> split(Switch(ports=64, rate_bps=800_000_000_000), 2).ports
+    128
+    """
+    if switch.rate_bps % breakout:
+        raise FabricError(
+            f"breakout {breakout}: does not divide the port rate of {show_rate(switch.rate_bps)}; "
+            "write breakout: 2 or 4"
+        )
+    return Switch(
+        switch.ports * breakout,
+        switch.rate_bps // breakout,
+        switch.buffer_bytes,
+        switch.latency_ps,
+    )
 
 
 def _told(text: str, given: Mapping[str, object]) -> str:
