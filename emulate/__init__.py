@@ -1,1 +1,1 @@
-"""What moves the bytes: the packet engine (C++), the fluid (max-min), and the settings they share."""
+"""What moves the bytes: the packet engine (C++), the max-min fluid, and what both share."""

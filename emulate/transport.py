@@ -5,7 +5,7 @@ source. Times are picoseconds, rates bit/s, sizes bytes.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Final, Literal
 
@@ -73,35 +73,39 @@ class Dcqcn:
 
 _HPCC: Final = "alibaba-edu/High-Precision-Congestion-Control simulation/run.py"
 
+# Firmware defaults of ConnectX-4 and later. rpg_gd is the base-2 logarithm of a
+# number with 10 fractional bits: 11 stands for 2, so that a cut takes alpha / 2, as
+# in the paper. rpg_byte_reset 32767 is in bytes by the text of Mellanox mlxconfig
+# and of the FreeBSD mlx5ib driver; `connectx_2mb` is the other reading.
+_CONNECTX: Final = Dcqcn(
+    name="connectx",
+    source="NVIDIA DOCA SDK, DCQCN CC parameters "
+    "(networking-docs.nvidia.com/doca/archive/3-4-0/dcqcn-cc-parameters)",
+    alpha_period_ps=1 * PS_PER_US,
+    keep_q10=1019,
+    initial_q10=1023,
+    cut_period_ps=4 * PS_PER_US,
+    gd_shift=11 - 10,
+    least_percent=50,
+    increase_period_ps=300 * PS_PER_US,
+    increase_bytes=32_767,
+    recovery=1,
+    clamp=False,
+    clamp_after_timer=True,
+    least_bps=1_000_000,
+    additive_bps=5_000_000,
+    hyper_bps=50_000_000,
+    rate_bps=0,
+    cnp_interval_ps=4 * PS_PER_US,
+)
+
 PRESETS: Final[Mapping[str, Dcqcn]] = MappingProxyType(
     {
         preset.name: preset
         for preset in (
-            # Firmware defaults of ConnectX-4 and later. rpg_gd is the base-2 logarithm of a
-            # number with 10 fractional bits: 11 stands for 2, so that a cut takes alpha / 2, as
-            # in the paper. The unit of rpg_byte_reset (32767) is read as 64 bytes, 2 MB in all:
-            # NVIDIA's page gives none, Spirent's RoCEv2 profile has 2 MB for it.
-            Dcqcn(
-                name="connectx",
-                source="NVIDIA DOCA SDK, DCQCN CC parameters "
-                "(networking-docs.nvidia.com/doca/archive/3-4-0/dcqcn-cc-parameters)",
-                alpha_period_ps=1 * PS_PER_US,
-                keep_q10=1019,
-                initial_q10=1023,
-                cut_period_ps=4 * PS_PER_US,
-                gd_shift=11 - 10,
-                least_percent=50,
-                increase_period_ps=300 * PS_PER_US,
-                increase_bytes=32_767 * 64,
-                recovery=1,
-                clamp=False,
-                clamp_after_timer=True,
-                least_bps=1_000_000,
-                additive_bps=5_000_000,
-                hyper_bps=50_000_000,
-                rate_bps=0,
-                cnp_interval_ps=4 * PS_PER_US,
-            ),
+            _CONNECTX,
+            # The byte counter read as units of 64 bytes, as Spirent's RoCEv2 profile has it.
+            replace(_CONNECTX, name="connectx_2mb", increase_bytes=32_767 * 64),
             # The paper's own: R_AI 40 Mb/s, F = 5, 10 MB, 1/256, CNPs 50 us apart; timers as the
             # HPCC simulator's dcqcn_paper runs them, and its floor. The hyper step is ten times
             # the additive one, as in ConnectX.
