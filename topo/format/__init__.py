@@ -1,0 +1,1 @@
+"""Formats: fabrics from and to the files of other tools; see `topo.format.registry`."""

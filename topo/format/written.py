@@ -1,0 +1,84 @@
+"""What a writer makes of a fabric: texts by file name, and what they do not hold.
+
+Nothing is dropped in silence: each thing that a fabric has and a format has no place for makes one
+sentence, with numbers. Names that a format cannot carry are refused before anything is written.
+"""
+
+from collections import Counter
+from dataclasses import dataclass
+
+from topo.fabric import Fabric, Kind, Role
+from topo.format.text import FormatError, shown, unusable
+from topo.unit import propagation_ps
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """Texts by file name ("" for a format of one file), and sentences on what they leave out."""
+
+    files: dict[str, str]
+    notes: list[str]
+
+
+def check_names(fabric: Fabric) -> None:
+    """Refuse names that no format carries safely: control characters, newlines, blanks around."""
+    for what, name in (
+        ("fabric", fabric.name),
+        ("family", fabric.family),
+        *(("node", node.name) for node in fabric.nodes),
+    ):
+        if (why := unusable(name)) is not None:
+            raise FormatError(f"{what} name {shown(name)} {why}; rename it before the export")
+
+
+def plural(count: int, one: str, more: str = "") -> str:
+    """A count with its noun.
+
+    >>> plural(1, "cable"), plural(2, "switch", "switches")
+    ('1 cable', '2 switches')
+    """
+    return f"{count} {one if count == 1 else more or one + 's'}"
+
+
+def lost_roles(fabric: Fabric) -> list[str]:
+    """A sentence for hosts whose roles have no place."""
+    roles = Counter(n.role.value for n in fabric.hosts if n.role is not Role.NONE)
+    if not roles:
+        return []
+    told = ", ".join(f"{count} {role}" for role, count in roles.items())
+    return [f"Roles of hosts ({told}) are not in the file; a placement assigns them anew."]
+
+
+def lost_servers(fabric: Fabric) -> list[str]:
+    """A sentence for hosts whose server numbers have no place."""
+    count = sum(node.server != -1 for node in fabric.hosts)
+    return [f"The server numbers of {plural(count, 'host')} are not in the file."] if count else []
+
+
+def lost_models(fabric: Fabric, held: str = "") -> list[str]:
+    """A sentence for the parts of switch models that have no place; ``held`` names those kept."""
+    models = {node.switch for node in fabric.switches}
+    if not models:
+        return []
+    kept = f" beyond {held}" if held else ""
+    return [
+        f"Switch models{kept} (ports, rates, buffers, latencies; "
+        f"{plural(len(models), 'model')}) are not in the file."
+    ]
+
+
+def lost_delays(fabric: Fabric) -> list[str]:
+    """A sentence for cables whose delay is not that of their length."""
+    count = sum(link.delay_ps != propagation_ps(link.length_m) for link in fabric.links)
+    if not count:
+        return []
+    return [
+        f"The delays of {plural(count, 'cable')} differ from those of their lengths and are not in "
+        "the file."
+    ]
+
+
+def ends(fabric: Fabric, link: int) -> tuple[Kind, Kind]:
+    """The kinds of a link's two ends."""
+    cable = fabric.links[link]
+    return fabric.nodes[cable.a].kind, fabric.nodes[cable.b].kind
