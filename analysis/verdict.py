@@ -50,6 +50,7 @@ def verdict(study: Study, parts: Sequence[Sample], rows: Sequence[Summary]) -> V
     manifest = study.manifest
     sentences = [
         *_others(rows, chosen, manifest.allowed),
+        _hopeless(rows, manifest),
         _matters("Topology", "fabric", "policy", compare_fabrics(parts), rows, manifest),
         _matters("Policy", "policy", "fabric", compare_policies(parts), rows, manifest),
         *_estimates(rows, emulated(study)),
@@ -67,7 +68,7 @@ def alternative(row: Summary) -> str:
 
 
 def cost(row: Summary) -> float:
-    """Switches and cables, US dollars; NaN when unknown."""
+    """Switches and the cables between them, US dollars; NaN when unknown."""
     return row.facts.cost_usd if row.facts is not None else nan
 
 
@@ -142,6 +143,22 @@ def _others(rows: Sequence[Summary], chosen: Summary | None, allowed: float) -> 
         which = "cheaper alternative" if chosen is not None else "alternative"
         lines.append(f"{count(len(open_rows), which)} undecided: {_more(open_rows, allowed)}.")
     return lines
+
+
+def _hopeless(rows: Sequence[Summary], manifest: StudyManifest) -> str:
+    """Says so when the bytes alone, on an empty network, keep too many over the budget."""
+    gaps = [(row.bandwidth, row.q) for row in rows if row.over is not None]
+    limit = manifest.budget_ps
+    if limit is None or not gaps:
+        return ""
+    for gap, q in gaps:
+        if gap is None or q is None or gap.tail_ps <= limit or 1 - q < manifest.allowed:
+            return ""
+    least = min(gap.tail_ps for gap, _ in gaps if gap is not None)
+    return (
+        f"Bytes/bandwidth alone takes {duration(least)} or more at {name(gaps[0][1] or 0.5)}, above "
+        "the budget: no fabric or policy helps; a faster NIC, fewer bytes or a longer budget would."
+    )
 
 
 def _more(rows: Sequence[Summary], allowed: float) -> str:

@@ -87,7 +87,7 @@ def cost(rows: Sequence[Summary], study: StudyManifest) -> Plot:
         axes.set_ylim(0, top)
         left, right = (min(prices, default=0.0), max(prices, default=1.0))
         axes.set_xlim(max(0.0, left - 0.3 * span), right + 0.35 * span)
-        axes.set_xlabel("switches and cables (thousand US dollars)")
+        axes.set_xlabel("switches and cables between them (thousand US dollars)")
         axes.set_ylabel(f"{q} hand-off time (ms)")
         _legend(axes, policies)
     return Plot(

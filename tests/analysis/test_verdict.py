@@ -13,7 +13,7 @@ from analysis.handoff import handoffs
 from analysis.interval import Estimate
 from analysis.record import Cell, FabricFact, Study, StudyManifest, read_study
 from analysis.report import result
-from analysis.summary import MET, MISSED, UNDECIDED, Sample, Summary
+from analysis.summary import MET, MISSED, UNDECIDED, Gap, Sample, Summary
 from analysis.verdict import choice, verdict
 
 MS = 10**9
@@ -85,6 +85,13 @@ def test_the_headline_names_choice_cost_quantile_interval_and_share(make_questio
 def test_when_all_fail_the_closest_is_named(make_question: Ask) -> None:
     text = said([row("mid", "b", MISSED, 5)], make_question())
     assert text.startswith("No alternative meets the budget of 5 ms: 1 of 1 fail, 0 undecided.")
+
+
+def test_bytes_that_alone_exceed_the_budget_are_told(make_question: Ask) -> None:
+    over = replace(row("mid", "b", MISSED, 5), bandwidth=Gap(6.0 * MS, 1.1, 1.0, 1.2))
+    assert "no fabric or policy helps" in said([over], make_question())
+    near = replace(row("mid", "c", MISSED, 5), bandwidth=Gap(4.0 * MS, 1.1, 1.0, 1.2))
+    assert "no fabric or policy helps" not in said([over, near], make_question())
 
 
 def test_undecided_is_not_called_a_failure(make_question: Ask) -> None:
