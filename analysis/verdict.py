@@ -156,8 +156,9 @@ def _hopeless(rows: Sequence[Summary], manifest: StudyManifest) -> str:
             return ""
     least = min(gap.tail_ps for gap, _ in gaps if gap is not None)
     return (
-        f"Bytes/bandwidth alone takes {duration(least)} or more at {name(gaps[0][1] or 0.5)}, above "
-        "the budget: no fabric or policy helps; a faster NIC, fewer bytes or a longer budget would."
+        f"Bytes/bandwidth alone takes {duration(least)} or more at {name(gaps[0][1] or 0.5)}, "
+        "above the budget: no fabric or policy helps; a faster NIC, fewer bytes or a longer "
+        "budget would."
     )
 
 

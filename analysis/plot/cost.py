@@ -44,14 +44,7 @@ def cost(rows: Sequence[Summary], study: StudyManifest) -> Plot:
     q = next((name(row.q) for row in shown if row.q is not None), "tail")
     finite = [tail for _, tail in points if isfinite(tail)]
     budget = study.budget_ps / PS_PER_MS if study.budget_ps else None
-    ends = [
-        end / PS_PER_MS
-        for row in shown
-        if row.tail
-        for end in (row.tail.low, row.tail.high)
-        if isfinite(end)
-    ]
-    top = 1.15 * max([*finite, *ends, budget or 0.0], default=1.0)
+    top = 1.35 * max([*finite, budget or 0.0], default=1.0)
     policies = [p for p in study.policies if any(row.policy == p for row in shown)]
     prices = [price / _SCALE for price, _ in points]
     span = (max(prices) - min(prices) if prices else 0) or max(prices, default=1.0) or 1.0
@@ -92,8 +85,8 @@ def cost(rows: Sequence[Summary], study: StudyManifest) -> Plot:
         _legend(axes, policies)
     return Plot(
         "cost",
-        f"Cost of the fabric against {q} hand-off time with its 95 % interval; dominated "
-        "alternatives are grey.",
+        f"Cost of the fabric against {q} hand-off time with its 95 % interval (an arrow: "
+        "beyond the plot or unbounded); dominated alternatives are grey.",
         figure,
         ("fabric", "policy", "cost_usd", "tail_ms", "tail_low_ms", "tail_high_ms", "dominated"),
         tuple(
@@ -119,7 +112,7 @@ def _point(row: Summary) -> tuple[float, float]:
 
 
 def _ends(row: Summary, top: float) -> tuple[float, float]:
-    """The whisker; an end that the data does not bound goes to the edge of the plot."""
+    """The whisker; an end beyond the plot, or that the data does not bound, goes to its edge."""
     if row.tail is None:
         return (0.0, 0.0)
     return (max(0.0, row.tail.low / PS_PER_MS), min(top, row.tail.high / PS_PER_MS))
@@ -149,17 +142,17 @@ def _name(
     span: float,
     edge: float,
 ) -> None:
-    """Name the undominated beside their fabric's column, on the side that is free."""
+    """Name the policies of the undominated beside their fabric's column, where it is free."""
     alike: dict[tuple[float, float, str], list[str]] = {}
     for row in rows:
         alike.setdefault((*_point(row), row.fabric), []).append(label(row.policy, 18))
-    for (price, tail, fabric), names in alike.items():
+    for (price, tail, _), names in alike.items():
         x = price / _SCALE
         after = min((p - x for p, _ in columns if p > x), default=np.inf)
         before = min((x - p for p, _ in columns if p < x), default=np.inf)
         left = after < 0.35 * span and before > after
         axes.annotate(
-            f"{label(fabric, 20)}, {' or '.join(names[:2])}{' ...' if len(names) > 2 else ''}",
+            "\n".join((*names[:2], "...")[: min(3, len(names))]),
             (x - edge if left else x + edge, tail),
             va="center",
             ha="right" if left else "left",
