@@ -32,7 +32,7 @@ class Discipline:
     xon_offset_bytes: how far below the threshold a stopped group is released (HPCC simulator,
         switch-mmu.cc: 3072).
     reserve_bytes: guaranteed to each lossless group (HPCC simulator, switch-mmu.cc: 4096).
-    ecn: a profile of `emulate.marking` by name, or ``off``.
+    ecn: a profile of `emulate.marking` by name, a `Threshold` of one's own, or ``off``.
     marking: the queue is looked at when a frame is put in, or when it is taken out.
     lossless: priorities under PFC (RoCE on priority 3: Cumulus Linux, RDMA over converged
         Ethernet).
@@ -46,7 +46,7 @@ class Discipline:
     egress_alpha: float = 1.0
     xon_offset_bytes: int = 3072
     reserve_bytes: int = 4096
-    ecn: str = "sonic"
+    ecn: str | Threshold = "sonic"
     marking: Literal["enqueue", "dequeue"] = "enqueue"
     lossless: tuple[int, ...] = (3,)
     strict: tuple[int, ...] = (6,)
@@ -70,7 +70,7 @@ class Discipline:
         ):
             if value < 0:
                 raise DisciplineError(f"{name} {value} B: must not be negative")
-        if self.ecn != "off" and self.ecn not in PROFILES:
+        if isinstance(self.ecn, str) and self.ecn != "off" and self.ecn not in PROFILES:
             raise DisciplineError(
                 f"ecn {self.ecn!r}: no such profile; write {', '.join(PROFILES)} or off"
             )
@@ -83,6 +83,8 @@ class Discipline:
 
     def threshold(self, rate_bps: int) -> Threshold | None:
         """When a port of that rate marks; None when it never does."""
+        if isinstance(self.ecn, Threshold):
+            return self.ecn
         return None if self.ecn == "off" else PROFILES[self.ecn].threshold(rate_bps)
 
     @property

@@ -9,17 +9,32 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
+from topo.error import KvfabricError
+
+
+class MarkingError(KvfabricError):
+    """Marking thresholds that cannot be."""
+
 
 @dataclass(frozen=True, slots=True)
 class Threshold:
     """RED on the instantaneous queue: bytes, bytes, probability at ``kmax_bytes``.
 
-    Above ``kmax_bytes`` every packet is marked.
+    Above ``kmax_bytes`` every packet is marked. Refuses a Kmax below Kmin and a probability
+    outside 0..1.
     """
 
     kmin_bytes: int
     kmax_bytes: int
     pmax: float
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.kmin_bytes <= self.kmax_bytes:
+            raise MarkingError(
+                f"kmin {self.kmin_bytes} B, kmax {self.kmax_bytes} B: write 0 <= kmin <= kmax"
+            )
+        if not 0 <= self.pmax <= 1:
+            raise MarkingError(f"pmax {self.pmax}: write a share from 0% to 100%")
 
 
 @dataclass(frozen=True, slots=True)

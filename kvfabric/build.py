@@ -15,9 +15,10 @@ from numpy.typing import NDArray
 
 from emulate.discipline import Discipline
 from emulate.fluid import FluidEmulator
+from emulate.marking import Threshold
 from emulate.packet import PacketEmulator
 from emulate.transport import Transport
-from kvfabric.scenario import Scenario
+from kvfabric.scenario import EcnPart, Scenario
 from kvfabric.source import Place, ScenarioError, Source
 from topo.error import KvfabricError
 from topo.fabric import Fabric, Role, Switch
@@ -157,7 +158,7 @@ def network_of(scenario: Scenario, source: Source) -> tuple[Discipline, Transpor
             pfc=rules.pfc,
             headroom=rules.headroom,
             alpha=float(rules.alpha),
-            ecn=rules.ecn if isinstance(rules.ecn, str) else "sonic" if rules.ecn else "off",
+            ecn=_marking(rules.ecn),
         )
     with located(source, "network", "transport"):
         transport = Transport(
@@ -169,6 +170,13 @@ def network_of(scenario: Scenario, source: Source) -> tuple[Discipline, Transpor
             **({} if sender.ack_every is None else {"ack_every": sender.ack_every}),
         )
     return discipline, transport
+
+
+def _marking(ecn: str | bool | EcnPart) -> str | Threshold:
+    """A profile's name, thresholds of one's own, or off; YAML reads a bare `off` as false."""
+    if isinstance(ecn, EcnPart):
+        return Threshold(int(ecn.kmin), int(ecn.kmax), float(ecn.pmax))
+    return ("sonic" if ecn else "off") if isinstance(ecn, bool) else ecn
 
 
 def policy_of(scenario: Scenario, hops: NDArray[np.int32], seed: int) -> Policy:

@@ -168,8 +168,9 @@ def settings_of(scenario: Scenario, ready: Stage) -> dict[str, str]:
     mark = rules.threshold(nic_rate(ready.fabric))
     ecn = "off"
     if mark is not None:
+        profile = rules.ecn if isinstance(rules.ecn, str) else "own"
         ecn = (
-            f"{rules.ecn}: Kmin {show_size(mark.kmin_bytes)}, Kmax {show_size(mark.kmax_bytes)}, "
+            f"{profile}: Kmin {show_size(mark.kmin_bytes)}, Kmax {show_size(mark.kmax_bytes)}, "
             f"Pmax {mark.pmax:.3g} at {show_rate(nic_rate(ready.fabric))}"
         )
     return {

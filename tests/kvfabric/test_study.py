@@ -193,6 +193,11 @@ def test_a_policy_that_a_fabric_cannot_serve_is_told_in_its_cell(
         ("count: 8", "count: 8, trace: {file: no.csv}", "tiny.yaml:6: requests.trace.file"),
         ("count: 8", "count: 8, profile: bass", "tiny.yaml:6: requests: profile 'bass'"),
         ("nic: 100Gbps, ", "nic: 100Gbps, cable: 100km, ", "tiny.yaml:"),
+        (
+            "budget:",
+            "network: {discipline: {ecn: {kmin: 2MB, kmax: 1MB, pmax: 1%}}}\nbudget:",
+            "tiny.yaml:7: network.discipline: kmin 2000000 B, kmax 1000000 B",
+        ),
     ],
 )
 def test_bad_input_gives_one_line_exit_2_and_nothing_written(
@@ -210,3 +215,16 @@ def test_bad_input_gives_one_line_exit_2_and_nothing_written(
     assert told in message
     assert message.count("\n") == 1
     assert not (tmp_path / "a").exists()
+
+
+def test_marking_thresholds_of_ones_own_are_used(scenario: Path, tmp_path: Path) -> None:
+    own = "network: {discipline: {ecn: {kmin: 0B, kmax: 0B, pmax: 100%}}}\nbudget:"
+    off = "network: {discipline: {ecn: off}}\nbudget:"
+    marked = {}
+    for name, text in (("own", own), ("off", off)):
+        scenario.write_text(SCENARIO.replace("budget:", text), encoding="utf-8")
+        assert kvfabric("run", scenario, "--out", tmp_path / name) == 0
+        cells = read_study(tmp_path / name).cells
+        assert name in cells[0].manifest.settings["ECN"]
+        marked[name] = sum(int(cell.flows["marked"].sum()) for cell in cells)
+    assert marked["off"] == 0 < marked["own"]
