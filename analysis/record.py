@@ -153,7 +153,7 @@ class StudyManifest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     exceed it. Without ``budget_ps`` a hand-off may take what ``ttft_ps`` leaves after its request's
     queueing and prefill. ``fabrics``, ``policies`` and ``seeds`` are in the order of the scenario.
     ``versions`` names programs and libraries, ``reproduce`` the command lines that give the same
-    study, ``scenario`` the scenario as text.
+    study, ``scenario`` the scenario as text; ``limits`` tells, in sentences, what is not modelled.
     """
 
     name: str
@@ -167,6 +167,7 @@ class StudyManifest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     ttft_ps: int | None = None
     tpot_ps: int | None = None
     notes: list[str] = []
+    limits: list[str] = []
     versions: dict[str, str] = {}
     reproduce: list[str] = []
     scenario: str = ""

@@ -25,6 +25,7 @@ from analysis.record import (
     write_study,
 )
 from kvfabric.build import Stage, impossible, requests_of, stage, trace_path
+from kvfabric.limit import not_modelled
 from kvfabric.load import Study
 from kvfabric.run import CellJob, fabric_fact, run_cell
 from kvfabric.scenario import RequestsPart
@@ -141,6 +142,7 @@ def manifest_of(study: Study, jobs: list[CellJob], reproduce: str) -> StudyManif
         budget_ps=None if budget.handoff is None else int(budget.handoff),
         ttft_ps=None if slo.ttft is None else int(slo.ttft),
         tpot_ps=None if slo.tpot is None else int(slo.tpot),
+        limits=not_modelled(scenario),
         versions={"python": platform.python_version(), **{n: version(n) for n in _LIBRARIES}},
         reproduce=[reproduce],
         scenario=study.source.text,

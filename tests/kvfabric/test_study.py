@@ -228,3 +228,12 @@ def test_marking_thresholds_of_ones_own_are_used(scenario: Path, tmp_path: Path)
         assert name in cells[0].manifest.settings["ECN"]
         marked[name] = sum(int(cell.flows["marked"].sum()) for cell in cells)
     assert marked["off"] == 0 < marked["own"]
+
+
+def test_the_report_says_what_its_run_leaves_out(scenario: Path, tmp_path: Path) -> None:
+    for emulator, told in (("packet", "preset"), ("fluid", "The fluid has no queues")):
+        out = tmp_path / emulator
+        assert kvfabric("run", scenario, "--out", out, "--emulator", emulator) == 0
+        page = (out / "report.html").read_text(encoding="utf-8")
+        assert "What is not modelled" in page
+        assert told in page.split("What is not modelled")[1]
