@@ -7,8 +7,6 @@ from typing import Any
 
 import networkx as nx
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from topo.error import FabricError
 from topo.fabric import Fabric, Kind, Link, Node, Role, Switch
@@ -19,61 +17,10 @@ from topo.format.registry import read_fabric, write_fabric
 EXACT = ("json", "graphml")
 GBPS = 10**9
 
-law = settings(
-    deadline=None,
-    max_examples=40,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
-)
-
 
 def facts(fabric: Fabric) -> tuple[object, ...]:
     """Everything a fabric holds."""
     return fabric.family, fabric.name, fabric.nodes, fabric.links
-
-
-names = st.text(
-    st.characters(categories=["L", "M", "N", "P", "S"], include_characters=" "),
-    min_size=1,
-    max_size=12,
-).filter(lambda name: name == name.strip())
-
-
-@st.composite
-def handmade(draw: st.DrawFn) -> Fabric:
-    """A fabric that no family would make: any names, tiers, roles, models, parallel cables."""
-    called = draw(st.lists(names, min_size=2, max_size=9, unique=True))
-    fabric = Fabric(draw(names), name=draw(names))
-    for name in called:
-        if draw(st.booleans()):
-            fabric.add_host(
-                name,
-                rack=draw(st.integers(-1, 9)),
-                server=draw(st.integers(-1, 9)),
-                role=draw(st.sampled_from(Role)),
-            )
-        else:
-            model = Switch(draw(st.integers(30, 64)), draw(st.integers(1, 10**14)), 10**6, 7)
-            tier = draw(st.integers(1, 5))
-            fabric.add_switch(name, tier=tier, switch=model, rack=draw(st.integers(-1, 3)))
-    pairs = st.tuples(*[st.integers(0, len(called) - 1)] * 2).filter(lambda p: p[0] != p[1])
-    for a, b in draw(st.lists(pairs, min_size=1, max_size=20)):
-        fabric.connect(
-            a,
-            b,
-            rate_bps=draw(st.integers(1, 10**14)),
-            length_m=draw(st.floats(0, 10_000)),
-            delay_ps=draw(st.none() | st.integers(0, 10**12)),
-        )
-    return fabric
-
-
-@pytest.mark.parametrize("form", EXACT)
-@law
-@given(fabric=handmade())
-def test_whatever_a_fabric_holds_comes_back(form, fabric, tmp_path):
-    path = tmp_path / f"any.{form}"
-    assert write_fabric(fabric, path, overwrite=True) == []
-    assert facts(read_fabric(path)) == facts(fabric)
 
 
 @pytest.mark.parametrize("form", EXACT)

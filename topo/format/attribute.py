@@ -7,13 +7,20 @@ link starts at, since graph libraries may swap ``source`` and ``target``.
 """
 
 from collections import Counter
-from typing import Annotated, Literal
+from collections.abc import Mapping
+from typing import Annotated, Final, Literal, TypeVar
 
+import msgspec
 from msgspec import Meta, Struct
 
 from topo.fabric import Fabric, Kind, Role, Switch
 from topo.format.draft import Draft, Where
 from topo.format.text import shown
+
+T = TypeVar("T", bound=Struct)
+
+TIERS: Final = {"leaf": 1, "tor": 1, "spine": 2, "superspine": 3, "super_spine": 3, "core": 3}
+"""Words for tiers of switches in other tools' files."""
 
 Count = Annotated[int, Meta(ge=0, le=10_000_000)]
 Number = Annotated[int, Meta(ge=-1, le=10_000_000)]
@@ -88,6 +95,17 @@ def of_links(fabric: Fabric) -> list[LinkAttributes]:
         )
         for link in fabric.links
     ]
+
+
+def made(draft: Draft, where: Where, kind: type[T], given: Mapping[str, str]) -> T:
+    """Attributes from their texts; an unknown one or a value of the wrong kind is refused."""
+    try:
+        return msgspec.convert(given, kind, strict=False)
+    except msgspec.ValidationError as error:
+        told, _, place = str(error).partition(" - at `$.")
+        what = place.rstrip("`")
+        value = f"{what} {shown(given[what])}: " if what in given else ""
+        raise draft.error(where, value + told[:1].lower() + told[1:]) from None
 
 
 def add_node(draft: Draft, node: NodeAttributes, where: Where) -> None:

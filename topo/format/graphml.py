@@ -6,12 +6,11 @@ refused where it starts, so that no entity is ever declared, let alone expanded.
 """
 
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 from xml.parsers import expat
 from xml.sax.saxutils import escape, quoteattr
 
 import msgspec
-from msgspec import Struct
 
 from topo.fabric import Fabric
 from topo.format.attribute import (
@@ -19,14 +18,13 @@ from topo.format.attribute import (
     NodeAttributes,
     add_links,
     add_node,
+    made,
     of_links,
     of_nodes,
 )
 from topo.format.draft import Assumed, Draft
 from topo.format.text import FormatError, content, located, shown
 from topo.format.written import Written
-
-T = TypeVar("T", bound=Struct)
 
 NAMESPACE: Final = "http://graphml.graphdrawing.org/xmlns"
 SCHEMA_VERSION: Final = 1
@@ -172,9 +170,9 @@ class _Reader:
             into[attribute] = "".join(self.data)
             self.into = None
         elif name == "node":
-            add_node(self.draft, self._made(NodeAttributes), self.line)
+            add_node(self.draft, made(self.draft, self.line, NodeAttributes, self.item), self.line)
         elif name == "edge":
-            self.links.append((self.line, self._made(LinkAttributes)))
+            self.links.append((self.line, made(self.draft, self.line, LinkAttributes, self.item)))
             self.draft.expect(self.line, links=len(self.links))
 
     def fabric(self) -> Fabric:
@@ -189,18 +187,6 @@ class _Reader:
         self.draft.title(None, family=family, name=name)
         add_links(self.draft, self.links)
         return self.draft.fabric()
-
-    def _made(self, kind: type[T]) -> T:
-        try:
-            return msgspec.convert(self.item, kind, strict=False)
-        except msgspec.ValidationError as error:
-            told, _, place = str(error).partition(" - at `$.")
-            what = place.rstrip("`")
-            raise located(
-                self.path,
-                self.line,
-                f"{what} {shown(self.item.get(what, ''))}: {told[:1].lower() + told[1:]}",
-            ) from None
 
     def _needed(self, given: dict[str, str], name: str) -> str:
         if name not in given:

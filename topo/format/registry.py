@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from topo.fabric import Fabric
-from topo.format import graphml, nodelink
+from topo.format import containerlab, graphml, hpcc, nodelink, ptm
 from topo.format.draft import Assumed
 from topo.format.text import FormatError, located
 from topo.format.written import Written, check_names
@@ -56,6 +56,30 @@ FORMATS: Final[dict[str, Format]] = {
             "nothing",
             graphml.read,
             graphml.write,
+        ),
+        Format(
+            "containerlab",
+            "containerlab topology file",
+            (".clab.yml", ".clab.yaml"),
+            "rates, delays, lengths, roles (in labels that containerlab does not act on)",
+            containerlab.read,
+            containerlab.write,
+        ),
+        Format(
+            "ptm",
+            "topology.dot of the Prescriptive Topology Manager",
+            (".dot", ".gv"),
+            "all but names and ports (in attributes that ptmd passes over)",
+            ptm.read,
+            ptm.write,
+        ),
+        Format(
+            "hpcc",
+            "topology.txt of the HPCC simulator and its descendants",
+            (".txt",),
+            "names, tiers, racks, servers, roles, lengths, switch models; delays below 1 ns",
+            hpcc.read,
+            hpcc.write,
         ),
     )
 }
