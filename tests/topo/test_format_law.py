@@ -11,6 +11,7 @@ from topo.fabric import Fabric, Kind, Role, Switch
 from topo.family.registry import build
 from topo.format.registry import FORMATS, read_fabric, write_fabric
 from topo.placement import place
+from topo.unit import propagation_ps
 
 FAMILIES = ("full_mesh", "fat_tree", "leaf_spine", "bipartite")
 GBPS = 10**9
@@ -108,6 +109,38 @@ def test_hpcc_keeps_kinds_ends_rates_and_delays_to_the_nanosecond(fabric, tmp_pa
     assert any("Roles" in note for note in notes) == any(n.role != "none" for n in fabric.nodes)
     pairs = {frozenset((link.a, link.b)) for link in fabric.links}
     assert any("beside another" in note for note in notes) == (len(pairs) < len(fabric.links))
+
+
+@law
+@given(fabric=handmade() | of_family())
+def test_netbox_keeps_names_roles_tiers_racks_and_rates_in_kbps(fabric, tmp_path):
+    notes = write_fabric(fabric, tmp_path, "netbox", overwrite=True)
+    found = read_fabric(tmp_path)
+    plain = Switch()
+    assert found.nodes == [
+        replace(
+            node,
+            server=-1,
+            switch=node.switch
+            and Switch(
+                node.switch.ports, node.switch.rate_bps, plain.buffer_bytes, plain.latency_ps
+            ),
+        )
+        for node in fabric.nodes
+    ]
+    assert found.links == [
+        replace(
+            link,
+            rate_bps=max(1000, round(link.rate_bps / 1000) * 1000),
+            length_m=float(f"{link.length_m:.2f}"),
+            delay_ps=propagation_ps(float(f"{link.length_m:.2f}")),
+        )
+        for link in fabric.links
+    ]
+    coarse = any(link.rate_bps % 1000 for link in fabric.links)
+    assert any("rates" in note and "rounded" in note for note in notes) == coarse
+    servers = any(node.server != -1 for node in fabric.hosts)
+    assert any("server numbers" in note for note in notes) == servers
 
 
 @law

@@ -19,14 +19,12 @@ from typing import Final
 from topo.error import UnitError
 from topo.fabric import Fabric, Kind
 from topo.format.draft import Assumed, Draft
-from topo.format.text import FormatError, content, shown, whole
+from topo.format.text import FormatError, content, exact_rate, shown, whole
 from topo.format.written import Written, lost_models, lost_roles, lost_servers, plural
 from topo.unit import PS_PER_NS, duration, rate
 
 MANY_NODES: Final = 4_000
 """Above some 4,000 nodes the simulator is known to crash (its repository's issue 9)."""
-
-_UNITS: Final = ((10**9, "Gbps"), (10**6, "Mbps"), (10**3, "Kbps"), (1, "bps"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,14 +112,14 @@ def write(fabric: Fabric) -> Written:
         " ".join(str(node.index) for node in fabric.switches),
     ]
     lines += [
-        f"{link.a} {link.b} {_rate(link.rate_bps)} {_ns(link.delay_ps)}ns 0.000000"
+        f"{link.a} {link.b} {exact_rate(link.rate_bps)} {_ns(link.delay_ps)}ns 0.000000"
         for link in fabric.links
     ]
     rounded = sum(link.delay_ps % PS_PER_NS != 0 for link in fabric.links)
     pairs = Counter(frozenset((link.a, link.b)) for link in fabric.links)
     parallel = sum(count - 1 for count in pairs.values())
     notes = [
-        "Names, tiers, racks and cable lengths are not in the file; nodes are numbers.",
+        "Names, the family, tiers, racks and lengths are not in the file; nodes are numbers.",
         *lost_roles(fabric),
         *lost_servers(fabric),
         *lost_models(fabric),
@@ -178,8 +176,3 @@ def flow_file(
 
 def _ns(ps: int) -> int:
     return (ps + PS_PER_NS // 2) // PS_PER_NS
-
-
-def _rate(bps: int) -> str:
-    unit, name = next((unit, name) for unit, name in _UNITS if bps % unit == 0)
-    return f"{bps // unit}{name}"

@@ -15,7 +15,7 @@ from typing import Final
 
 from msgspec.structs import asdict
 
-from topo.fabric import Fabric, Kind, Role
+from topo.fabric import Fabric, Role
 from topo.format.attribute import (
     TIERS,
     LinkAttributes,
@@ -26,7 +26,7 @@ from topo.format.attribute import (
 )
 from topo.format.draft import Assumed, Draft
 from topo.format.text import FormatError, content, shown
-from topo.format.written import Written, plural
+from topo.format.written import Written, interface, plural
 
 _TOKEN: Final = re.compile(
     r"""
@@ -205,8 +205,7 @@ def write(fabric: Fabric) -> Written:
         lines.append(f"  {_quoted(node.id)} [{_listed({'function': function, **facts})}]")
     for link in fabric.links:
         a, b = (
-            f"{_quoted(node.name)}:"
-            + _quoted(f"{'eth' if node.kind is Kind.HOST else 'swp'}{port + 1}")
+            f"{_quoted(node.name)}:" + _quoted(interface(node.kind, port))
             for node, port in (
                 (fabric.nodes[link.a], link.a_port),
                 (fabric.nodes[link.b], link.b_port),

@@ -13,7 +13,19 @@ from pathlib import Path
 from typing import Final
 
 from topo.fabric import Fabric
-from topo.format import containerlab, graphml, hpcc, nodelink, ptm
+from topo.format import (
+    bill,
+    cablemap,
+    containerlab,
+    graphml,
+    hpcc,
+    htsim,
+    mininet,
+    netbox,
+    nodelink,
+    ptm,
+    sonic,
+)
 from topo.format.draft import Assumed
 from topo.format.text import FormatError, located
 from topo.format.written import Written, check_names
@@ -81,6 +93,51 @@ FORMATS: Final[dict[str, Format]] = {
             hpcc.read,
             hpcc.write,
         ),
+        Format(
+            "netbox",
+            "NetBox import tables: devices.csv, interfaces.csv, cables.csv",
+            (".csv",),
+            "fabric name and family, servers, buffers, latencies, delays; lengths below 1 cm",
+            netbox.read,
+            netbox.write,
+            folder=True,
+        ),
+        Format(
+            "cable-map",
+            "CSV of cables for those who pull and label them",
+            (),
+            "switch models, servers, roles; rack units, lanes, planes and rails are left empty",
+            write=cablemap.write,
+        ),
+        Format(
+            "bom",
+            "CSV of switches, NIC ports and cables to buy",
+            (),
+            "everything but counts of articles",
+            write=bill.write,
+        ),
+        Format(
+            "mininet",
+            "Mininet Topo script, slowed to what software forwards",
+            (".py",),
+            "tiers, racks, servers, roles; shared buffers, PFC and pipeline latency",
+            write=mininet.write,
+        ),
+        Format(
+            "htsim",
+            "htsim fat-tree form, regular trees only",
+            (".topo",),
+            "names, racks, servers, roles, lengths, buffers; any fabric but a regular tree",
+            write=htsim.write,
+        ),
+        Format(
+            "sonic",
+            "candidate SONiC tables: buffers, ECN, PFC, cable lengths",
+            (),
+            "everything but cable lengths and thresholds",
+            write=sonic.write,
+            folder=True,
+        ),
     )
 }
 """Format name -> format, in the order in which they are listed to people."""
@@ -98,7 +155,7 @@ def read_fabric(
     Errors: a `FormatError` of one line with the file and, where the format has lines, the line.
     """
     place = Path(path)
-    form = _named(format, "read") if format else _of_path(place)
+    form = _named(format, "read") if format else _of_path(place, "read")
     if form.read is None:
         raise located(
             place, None, f"{form.name} can be written but not read; write one of {_all('read')}"
@@ -119,7 +176,7 @@ def write_fabric(
     path that cannot be written. Nothing is written then.
     """
     place = Path(path)
-    form = _named(format, "write") if format else _of_path(place)
+    form = _named(format, "write") if format else _of_path(place, "write")
     if form.write is None:
         raise located(
             place, None, f"{form.name} can be read but not written; write one of {_all('write')}"
@@ -178,10 +235,13 @@ def _named(name: str, way: str) -> Format:
     raise FormatError(f"format {name[:40]!r}: unknown; {hint}write one of {_all(way)}")
 
 
-def _of_path(path: Path) -> Format:
+def _of_path(path: Path, way: str) -> Format:
+    if way == "read" and path.is_dir():
+        return FORMATS["netbox"]
     name = path.name.lower()
-    for form in FORMATS.values():
+    able = [f for f in FORMATS.values() if getattr(f, way) and not (way == "write" and f.folder)]
+    for form in able:
         if any(name.endswith(suffix) for suffix in form.suffixes):
             return form
-    endings = ", ".join(f"{f.name} {f.suffixes[0]}" for f in FORMATS.values() if f.suffixes)
+    endings = ", ".join(f"{f.name} {f.suffixes[0]}" for f in able if f.suffixes)
     raise located(path, None, f"its ending tells no format; name one, or use an ending ({endings})")

@@ -4,7 +4,10 @@ Nothing is dropped in silence: each thing that a fabric has and a format has no 
 sentence, with numbers. Names that a format cannot carry are refused before anything is written.
 """
 
+import csv
+import io
 from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from topo.fabric import Fabric, Kind, Role
@@ -78,7 +81,17 @@ def lost_delays(fabric: Fabric) -> list[str]:
     ]
 
 
-def ends(fabric: Fabric, link: int) -> tuple[Kind, Kind]:
-    """The kinds of a link's two ends."""
-    cable = fabric.links[link]
-    return fabric.nodes[cable.a].kind, fabric.nodes[cable.b].kind
+def interface(kind: Kind, port: int) -> str:
+    """The name that a port is given where a format wants one: eth1 ... of hosts, swp1 ... else.
+
+    >>> interface(Kind.SWITCH, 0)
+    'swp1'
+    """
+    return f"{'eth' if kind is Kind.HOST else 'swp'}{port + 1}"
+
+
+def table(rows: Iterable[Sequence[object]]) -> str:
+    """Rows as CSV with newlines alone at the ends of lines."""
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows(rows)
+    return text.getvalue()

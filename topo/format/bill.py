@@ -1,0 +1,51 @@
+"""The bill of materials as CSV: what to count when buying, a line an article.
+
+Switches by tier and model, one NIC port a host port, cables by rate, length and medium. Optics,
+spares and prices are not in it; the last line is the model cost of `topo.bom`.
+"""
+
+from collections import Counter
+from typing import Final
+
+from topo.bom import TIER_NAMES, bom
+from topo.fabric import Fabric, Kind
+from topo.format.cablemap import medium
+from topo.format.text import exact_rate
+from topo.format.written import Written, table
+
+COLUMNS: Final = ("item", "article", "count", "rate_gbps", "length_m", "remark")
+
+
+def write(fabric: Fabric) -> Written:
+    """A fabric's articles and their numbers."""
+    switches = Counter((n.tier, n.switch) for n in fabric.switches if n.switch is not None)
+    nics: Counter[int] = Counter()
+    for link in fabric.links:
+        for end in (link.a, link.b):
+            nics[link.rate_bps] += fabric.nodes[end].kind is Kind.HOST
+    cables = Counter((link.rate_bps, link.length_m) for link in fabric.links)
+    rows: list[tuple[object, ...]] = [COLUMNS]
+    for (tier, model), count in sorted(
+        switches.items(), key=lambda item: (item[0][0], item[0][1].ports, item[0][1].rate_bps)
+    ):
+        article = f"{model.ports} x {exact_rate(model.rate_bps)}"
+        name = TIER_NAMES.get(tier, f"tier {tier}")
+        rows.append(("switch", article, count, f"{model.rate_bps / 1e9:g}", "", name))
+    rows += [
+        ("NIC port", exact_rate(rate), count, f"{rate / 1e9:g}", "", "of hosts")
+        for rate, count in sorted(nics.items())
+        if count
+    ]
+    rows += [
+        ("cable", medium(length) or "any", count, f"{rate / 1e9:g}", f"{length:g}", "")
+        for (rate, length), count in sorted(cables.items())
+    ]
+    rows.append(
+        ("model cost", "USD", bom(fabric).cost_usd, "", "", "switches and links between them")
+    )
+    notes = [
+        "Optics, breakouts, spares and prices are not in the file; the cost is a model, not a "
+        "quotation.",
+        "The medium is a rule of thumb by length; confirm it with the switch vendor's list.",
+    ]
+    return Written({"": table(rows)}, notes)
