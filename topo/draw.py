@@ -79,6 +79,11 @@ def layout(fabric: Fabric, *, hosts: bool = True) -> dict[int, Place]:
     Every switch has a place; so has every host with a link, next to its first leaf.
     """
     switches = fabric.switches
+    if not switches:
+        step = 2 * math.pi / len(fabric.nodes)
+        return {
+            n.index: (math.cos(i * step), math.sin(i * step)) for i, n in enumerate(fabric.nodes)
+        }
     leaf = _leaves(fabric) if hosts else {}
     if len({n.tier for n in switches}) == 1 and fabric.family != "bipartite" and len(switches) > 2:
         return _ring(switches, leaf)

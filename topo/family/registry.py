@@ -13,8 +13,20 @@ from topo.error import FabricError
 from topo.fabric import Fabric, Switch
 from topo.family.bipartite import Bipartite, bipartite
 from topo.family.clos import FatTree, LeafSpine, fat_tree, leaf_spine
+from topo.family.dragonfly import Dragonfly, dragonfly
+from topo.family.dragonflyplus import DragonflyPlus, dragonfly_plus
+from topo.family.dualtor import DualTor, dual_tor
+from topo.family.expander import BipartiteRandom, bipartite_random
+from topo.family.jellyfish import Jellyfish, jellyfish
+from topo.family.lattice import HyperX, Torus, hyperx, torus
 from topo.family.mesh import FullMesh, full_mesh
+from topo.family.middle import BipartiteMiddle, bipartite_middle
 from topo.family.parameter import WRITTEN, Parameters
+from topo.family.plane import MultiPlane, multi_plane
+from topo.family.rail import RailOnly, RailOptimised, rail_only, rail_optimised
+from topo.family.slimfly import SlimFly, slim_fly
+from topo.family.switchless import BipartiteDirect, HostMesh, bipartite_direct, host_mesh
+from topo.family.threetier import ThreeTier, three_tier
 from topo.unit import show_rate
 
 
@@ -35,6 +47,43 @@ FAMILIES: Final[dict[str, Family]] = {
         Family("fat_tree", "three-tier k-ary Clos of small switches", FatTree, fat_tree),
         Family("leaf_spine", "two-tier Clos with chosen oversubscription", LeafSpine, leaf_spine),
         Family("bipartite", "prefill leaves wired to decode leaves", Bipartite, bipartite),
+        Family(
+            "bipartite_random",
+            "prefill leaves wired to decode leaves at random",
+            BipartiteRandom,
+            bipartite_random,
+        ),
+        Family(
+            "bipartite_middle",
+            "prefill and decode leaves over shared spines",
+            BipartiteMiddle,
+            bipartite_middle,
+        ),
+        Family(
+            "bipartite_direct",
+            "prefill hosts cabled to decode hosts",
+            BipartiteDirect,
+            bipartite_direct,
+        ),
+        Family("host_mesh", "every host cabled to every other", HostMesh, host_mesh),
+        Family("three_tier", "pods of leaves and spines, joined by cores", ThreeTier, three_tier),
+        Family(
+            "rail_optimised",
+            "a leaf a rail and unit, one Clos above",
+            RailOptimised,
+            rail_optimised,
+        ),
+        Family("rail_only", "a Clos a rail, joined inside servers", RailOnly, rail_only),
+        Family("multi_plane", "separate two-tier networks over all", MultiPlane, multi_plane),
+        Family("dual_tor", "two ports a NIC on leaves of two planes", DualTor, dual_tor),
+        Family("dragonfly", "groups of routers, linked all to all", Dragonfly, dragonfly),
+        Family(
+            "dragonfly_plus", "leaf-spine groups, linked by spines", DragonflyPlus, dragonfly_plus
+        ),
+        Family("hyperx", "a box, every line a full mesh", HyperX, hyperx),
+        Family("torus", "a box, every line a ring", Torus, torus),
+        Family("slim_fly", "any two switches at most two hops apart", SlimFly, slim_fly),
+        Family("jellyfish", "switches joined at random", Jellyfish, jellyfish),
     )
 }
 """Family name -> family, in the order in which they are listed to people."""

@@ -1,4 +1,4 @@
-"""What a family has at given parameters, by its closed form: no fabric need be built to count it."""
+"""What a family has at given parameters, by its closed form, without building it."""
 
 from dataclasses import dataclass
 
