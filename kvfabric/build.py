@@ -18,6 +18,7 @@ from emulate.fluid import FluidEmulator
 from emulate.marking import Threshold
 from emulate.packet import PacketEmulator
 from emulate.transport import Transport
+from kvfabric.quantity import Rate
 from kvfabric.scenario import EcnPart, Scenario
 from kvfabric.source import Place, ScenarioError, Source
 from topo.error import KvfabricError
@@ -36,8 +37,15 @@ from traffic.request import RequestTable
 from traffic.trace.registry import trace
 from traffic.workload import profile, synthesise
 
-_SHAPE: Final = ("oversubscription", "k", "leaves", "spines", "degree", "groups", "trunk")
+_SHAPE: Final = (
+    *("oversubscription", "breakout", "gpus_per_server"),
+    *("k", "leaves", "spines", "degree", "groups", "trunk", "pods", "rails", "units"),
+    *("planes", "attach", "a", "p", "h", "wiring", "shape", "q", "seed"),
+)
 """The keys of a fabric that only some families know."""
+
+_RATES: Final = {"scale_up": "scale_up_bps", "decode_nic": "decode_nic_bps"}
+"""The same, written with the unit of a rate."""
 
 
 @contextmanager
@@ -111,7 +119,7 @@ def fabric_of(scenario: Scenario, source: Source) -> Fabric:
         int(part.switch.latency),
     )
     values: Mapping[str, object] = {
-        "hosts": part.hosts or placed.prefill + placed.decode,
+        "hosts": part.hosts or placed.prefill + placed.decode + placed.storage,
         "prefill": placed.prefill,
         "decode": placed.decode,
         "nic_bps": int(part.nic),
@@ -119,11 +127,22 @@ def fabric_of(scenario: Scenario, source: Source) -> Fabric:
         "cable_m": float(part.cable),
         "host_cable_m": None if part.host_cable is None else float(part.host_cable),
         **{key: getattr(part, key) for key in _SHAPE},
+        **{name: _plain(getattr(part, key)) for key, name in _RATES.items()},
     }
     with located(source, "fabric"):
         built = build(part.family, values)
     with located(source, "placement"):
-        return place(built, prefill=placed.prefill, decode=placed.decode, by=placed.by)
+        return place(
+            built,
+            prefill=placed.prefill,
+            decode=placed.decode,
+            storage=placed.storage,
+            by=placed.by,
+        )
+
+
+def _plain(rate: Rate | None) -> int | None:
+    return None if rate is None else int(rate)
 
 
 def deployment_of(scenario: Scenario, source: Source, fabric: Fabric) -> Deployment:

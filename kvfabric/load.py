@@ -123,6 +123,13 @@ def _shown(value: Any) -> str:
     return str(value)
 
 
+_TOLD = (
+    *("k", "leaves", "spines", "groups", "degree", "trunk", "breakout", "gpus_per_server", "pods"),
+    *("rails", "units", "planes", "attach", "a", "p", "h", "wiring", "shape", "q", "seed"),
+)
+"""Keys of a fabric that tell it from another of its family, in the order in which they are told."""
+
+
 def fabric_label(scenario: Scenario) -> str:
     """The fabric's ``label``, or its family and what sets it apart."""
     part = scenario.fabric
@@ -131,10 +138,11 @@ def fabric_label(scenario: Scenario) -> str:
     told = [part.family.replace("_", "-")]
     if part.oversubscription is not None:
         told.append(f"{part.oversubscription:g}:1")
-    for key in ("k", "leaves", "spines", "groups", "degree", "trunk"):
+    for key in _TOLD:
         value = getattr(part, key)
         if value is not None:
-            told.append(f"{key}={value}")
+            shown = "x".join(map(str, value)) if isinstance(value, tuple) else value
+            told.append(f"{key}={shown}")
     return " ".join(told)
 
 

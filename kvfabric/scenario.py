@@ -54,14 +54,31 @@ class FabricPart(Part, frozen=True):
     degree: Small | None = None
     groups: Small | None = None
     trunk: Small | None = None
+    breakout: Small | None = None
+    gpus_per_server: Small | None = None
+    pods: Small | None = None
+    rails: Small | None = None
+    units: Small | None = None
+    planes: Small | None = None
+    attach: Literal["own", "every"] | None = None
+    scale_up: Rate | None = None
+    decode_nic: Rate | None = None
+    a: Small | None = None
+    p: Small | None = None
+    h: Small | None = None
+    wiring: Literal["palmtree", "absolute"] | None = None
+    shape: Annotated[tuple[Small, ...], Meta(min_length=1, max_length=6)] | None = None
+    q: Small | None = None
+    seed: Annotated[int, Meta(ge=0, le=2**32 - 1)] | None = None
 
 
 class PlacementPart(Part, frozen=True):
-    """How many hosts serve prefill and decode, and where they stand."""
+    """How many hosts serve prefill, decode and storage, and where they stand."""
 
     prefill: Small
     decode: Small
-    by: Literal["separate", "rack", "interleaved"] = "rack"
+    storage: Annotated[int, Meta(ge=0, le=65_536)] = 0
+    by: Literal["separate", "rack", "interleaved", "rail"] = "rack"
 
 
 class Pair(Part, frozen=True):

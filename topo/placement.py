@@ -1,10 +1,12 @@
-"""Placement: which hosts serve prefill and which decode.
+"""Placement: which hosts serve prefill, which decode and which storage.
 
 ``separate`` keeps the pools apart: the first hosts prefill, the next decode. ``rack`` gives whole
 racks to a pool, the pools taking turns in proportion to their sizes, so that both spread over the
 fabric; a rack is shared only where a pool ends inside it. ``interleaved`` mixes the pools inside
-each rack, so that part of the hand-off stays under one leaf. Hosts beyond the two pools are idle.
-A fabric that pins roles to places (bipartite) keeps them; the counts must then agree.
+each rack, so that part of the hand-off stays under one leaf. ``rail`` gives whole rails to a pool,
+the pools taking turns: the GPUs at one place of their servers. Storage takes the last hosts, by
+rack except where ``separate`` goes by number. Hosts beyond the pools are idle. A fabric that pins
+roles to places (bipartite) keeps them; the counts must then agree.
 """
 
 from itertools import pairwise
@@ -12,14 +14,16 @@ from itertools import pairwise
 from topo.error import FabricError
 from topo.fabric import Fabric, Role
 
-WAYS = ("separate", "rack", "interleaved")
+WAYS = ("separate", "rack", "interleaved", "rail")
 
 
-def place(fabric: Fabric, *, prefill: int, decode: int, by: str = "rack") -> Fabric:
-    """The fabric with ``prefill`` and ``decode`` hosts given their roles.
+def place(
+    fabric: Fabric, *, prefill: int, decode: int, storage: int = 0, by: str = "rack"
+) -> Fabric:
+    """The fabric with ``prefill``, ``decode`` and ``storage`` hosts given their roles.
 
-    Errors: an unknown way, a pool without hosts, fewer hosts than asked for, or pinned roles with
-    other counts.
+    Errors: an unknown way, a pool without hosts, fewer hosts than asked for, pinned roles with
+    other counts, or ``rail`` on hosts without servers.
 
     >>> from topo.family.registry import build
     >>> fabric = place(build("leaf_spine", {"hosts": 4}), prefill=2, decode=2, by="interleaved")
@@ -31,31 +35,63 @@ def place(fabric: Fabric, *, prefill: int, decode: int, by: str = "rack") -> Fab
     for name, count in (("prefill", prefill), ("decode", decode)):
         if count < 1:
             raise FabricError(f"placement {name} {count}: a pool needs hosts; write 1 or more")
+    if storage < 0:
+        raise FabricError(f"placement storage {storage}: must not be negative; write 0 for none")
     pinned = fabric.hosts_with(Role.PREFILL, Role.DECODE, Role.BOTH)
     if pinned:
-        _check_pinned(fabric, prefill, decode)
+        _check_pinned(fabric, prefill, decode, storage)
         return fabric
     hosts = fabric.hosts_with(Role.NONE)
-    if prefill + decode > len(hosts):
+    wanted = prefill + decode + storage
+    if wanted > len(hosts):
+        kept = f" + {storage} storage" if storage else ""
         raise FabricError(
-            f"placement {prefill} prefill + {decode} decode: fabric {fabric.name!r} has only "
-            f"{len(hosts)} hosts; write hosts: {prefill + decode} or smaller pools"
+            f"placement {prefill} prefill + {decode} decode{kept}: fabric {fabric.name!r} has only "
+            f"{len(hosts)} hosts; write hosts: {wanted} or smaller pools"
         )
     if by != "separate":
         hosts.sort(key=lambda h: (fabric.nodes[h].rack, h))
+    kept_back = hosts[len(hosts) - storage :]
+    hosts = hosts[: len(hosts) - storage]
     if by == "rack":
         order = _by_rack([fabric.nodes[h].rack for h in hosts], prefill, decode)
+    elif by == "rail":
+        rail = rails(fabric)
+        hosts.sort(key=lambda h: (rail[h], h))
+        order = _by_rack([rail[h] for h in hosts], prefill, decode)
     elif by == "interleaved":
         order = _alternating(prefill, decode)
     else:
         order = [Role.PREFILL] * prefill + [Role.DECODE] * decode
-    return fabric.with_roles(dict(zip(hosts, order, strict=False)))
+    roles = dict(zip(hosts, order, strict=False))
+    return fabric.with_roles(roles | dict.fromkeys(kept_back, Role.STORAGE))
 
 
-def _check_pinned(fabric: Fabric, prefill: int, decode: int) -> None:
+def rails(fabric: Fabric) -> dict[int, int]:
+    """The rail of each host, its place among the hosts of its server; a `FabricError` without.
+
+    >>> from topo.family.registry import build
+    >>> list(rails(build("leaf_spine", {"hosts": 8, "gpus_per_server": 2})).values())
+    [0, 1, 0, 1, 0, 1, 0, 1]
+    """
+    taken: dict[int, int] = {}
+    found: dict[int, int] = {}
+    for host in fabric.hosts:
+        if host.server < 0:
+            raise FabricError(
+                f"placement by 'rail': host {host.name!r} is in no server, and rails are places in "
+                "servers; write fabric: {gpus_per_server: 8}"
+            )
+        found[host.index] = taken.get(host.server, 0)
+        taken[host.server] = found[host.index] + 1
+    return found
+
+
+def _check_pinned(fabric: Fabric, prefill: int, decode: int, storage: int) -> None:
     for name, role, asked in (
         ("prefill", Role.PREFILL, prefill),
         ("decode", Role.DECODE, decode),
+        ("storage", Role.STORAGE, storage),
     ):
         found = len(fabric.hosts_with(role))
         if found != asked:

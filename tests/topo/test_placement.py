@@ -19,7 +19,7 @@ def racks(fabric: Fabric) -> list[str]:
 
 
 def four_racks() -> Fabric:
-    return build("leaf_spine", {"hosts": 16, "leaves": 4})
+    return build("leaf_spine", {"hosts": 16, "leaves": 4, "gpus_per_server": 4})
 
 
 def test_separate_fills_the_first_hosts_with_prefill():
@@ -45,6 +45,33 @@ def test_rack_shares_a_rack_only_where_a_pool_ends():
 
 def test_interleaved_mixes_inside_every_rack():
     assert racks(place(four_racks(), prefill=8, decode=8, by="interleaved")) == ["pdpd"] * 4
+
+
+def test_rail_gives_whole_rails_in_turn():
+    placed = place(four_racks(), prefill=8, decode=8, by="rail")
+    assert racks(placed) == ["pdpd"] * 4
+    uneven = place(four_racks(), prefill=4, decode=12, by="rail")
+    assert {tuple(sorted(set(rack))) for rack in racks(uneven)} == {("d", "p")}
+    assert racks(uneven)[0].count("p") == 1
+
+
+def test_rail_follows_the_server_and_not_the_rack():
+    fabric = build("rail_optimised", {"hosts": 16, "rails": 4})
+    placed = place(fabric, prefill=8, decode=8, by="rail")
+    assert sorted(racks(placed)) == ["dddd", "dddd", "pppp", "pppp"]
+    assert [str(h.role)[0] for h in placed.hosts if h.server == 0] == ["p", "d", "p", "d"]
+
+
+def test_rail_without_servers_is_refused():
+    with pytest.raises(FabricError, match=r"'h0' is in no server.*write fabric: \{gpus_per_server"):
+        place(build("leaf_spine", {"hosts": 8}), prefill=4, decode=4, by="rail")
+
+
+@pytest.mark.parametrize("by", WAYS)
+def test_storage_takes_the_last_hosts(by):
+    placed = place(four_racks(), prefill=4, decode=4, storage=6, by=by)
+    assert placed.hosts_with(Role.STORAGE) == list(range(10, 16))
+    assert len(placed.hosts_with(Role.PREFILL)) == len(placed.hosts_with(Role.DECODE)) == 4
 
 
 def test_hosts_beyond_the_pools_are_idle():
@@ -73,6 +100,8 @@ def test_pinned_roles_are_kept():
     [
         ({"prefill": 10, "decode": 7}, r"has only 16 hosts; write hosts: 17"),
         ({"prefill": 0, "decode": 7}, "prefill 0: a pool needs hosts"),
+        ({"prefill": 8, "decode": 4, "storage": 5}, r"4 decode \+ 5 storage: .* write hosts: 17"),
+        ({"prefill": 8, "decode": 4, "storage": -1}, "storage -1: must not be negative"),
         ({"prefill": 1, "decode": -1}, "decode -1: a pool needs hosts"),
         ({"prefill": 1, "decode": 1, "by": "row"}, "write one of separate, rack, interleaved"),
     ],
