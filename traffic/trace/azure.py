@@ -1,9 +1,10 @@
 """The Azure LLM inference traces: CSV of TIMESTAMP, ContextTokens, GeneratedTokens.
 
-Timestamps are UTC with up to 12 fractional digits (the 2023 files carry 7); they are read as whole
-picoseconds, without floats. Columns may stand in any order and others beside them. The format has
-no prefix information. Source: github.com/Azure/AzurePublicDataset, CC-BY 4.0; Patel et al.,
-"Splitwise", ISCA 2024.
+The traces of 2023 (one hour) and of 2024 (a week) have the same columns. Timestamps are UTC with up
+to 12 fractional digits (7 in 2023; at most 6 and a +00:00 in 2024); they are read as whole
+picoseconds, without floats. The format has no prefix information. Source:
+github.com/Azure/AzurePublicDataset (AzureLLMInferenceDataset2023.md and ...2024.md), CC-BY 4.0;
+Patel et al., "Splitwise", ISCA 2024; Stojkovic et al., "DynamoLLM", arXiv 2408.00741.
 """
 
 import re
@@ -12,6 +13,7 @@ from datetime import date
 from typing import Final
 
 from topo.unit import PS_PER_S
+from traffic.trace.column import cells, header, rows, tokens
 from traffic.trace.record import Format, Record
 from traffic.trace.text import Text
 
@@ -20,39 +22,28 @@ _TIME: Final = re.compile(
     r"(\d{4})-(\d{2})-(\d{2})[ T](\d{2}):(\d{2}):(\d{2})(?:\.(\d{1,12}))?(?:\+00:?00|Z)?",
     re.ASCII,
 )
-_COUNT: Final = re.compile(r"-?\d{1,12}", re.ASCII)
-
-
-def _cells(line: str) -> list[str]:
-    return [cell.strip().strip('"') for cell in line.split(",")]
 
 
 def recognises(first: str) -> bool:
     """Whether the header names at least one of the format's columns."""
-    return any(column in _cells(first) for column in _COLUMNS)
+    return any(column in cells(first) for column in _COLUMNS)
 
 
 def read(text: Text, lines: Iterator[str], until_ps: int) -> Record:
     """The rows, times from the first; stops when `Record.reaches` ``until_ps``."""
-    header = _cells(next(lines))
-    for column in _COLUMNS:
-        if column not in header:
-            text.refuse(f"column {column} is missing; the header needs {','.join(_COLUMNS)}")
-    places = [header.index(column) for column in _COLUMNS]
+    columns = header(text, next(lines), _COLUMNS)
+    places = [columns.index(column) for column in _COLUMNS]
     record = Record()
     start = -1
-    for line in lines:
-        cells = _cells(line)
-        if len(cells) != len(header):
-            text.refuse(f"{len(cells)} cells under {len(header)} columns; write one a column")
-        at, tokens_in, tokens_out = (cells[place] for place in places)
+    for row in rows(text, lines, columns):
+        at, tokens_in, tokens_out = (row[place] for place in places)
         time = _time_ps(text, at)
         start = time if start < 0 else start
         record.add(
             text,
             time - start,
-            _count(text, "ContextTokens", tokens_in),
-            _count(text, "GeneratedTokens", tokens_out),
+            tokens(text, "ContextTokens", tokens_in),
+            tokens(text, "GeneratedTokens", tokens_out),
         )
         if record.reaches(until_ps):
             break
@@ -72,12 +63,6 @@ def _time_ps(text: Text, cell: str) -> int:
         text.refuse(f"TIMESTAMP {cell[:40]!r} is no time of day; write 00:00:00 to 23:59:59")
     whole = ((days * 24 + hour) * 60 + minute) * 60 + second
     return whole * PS_PER_S + int((found[7] or "").ljust(12, "0"))
-
-
-def _count(text: Text, column: str, cell: str) -> int:
-    if _COUNT.fullmatch(cell) is None:
-        text.refuse(f"{column} {cell[:40]!r} is no whole number of tokens; write e.g. 550")
-    return int(cell)
 
 
 AZURE: Final = Format(

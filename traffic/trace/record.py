@@ -17,15 +17,21 @@ _SAMPLE: Final = 10_000
 class Record:
     """Recorded requests as growing lists, in file order.
 
-    ``arrival_ps`` counts from the first row. ``prefix`` holds one list of block numbers a row, or
-    stays empty for formats without; ``block_tokens`` is then 0.
+    ``arrival_ps`` counts from the first row, or from the start of the run where the format says so.
+    ``prefix`` holds one list of block numbers a row, or stays empty for formats without;
+    ``block_tokens`` is then 0. ``session``, ``tenant`` and ``priority`` hold one number a row, or
+    stay empty. ``exact``: arrivals are meant to the picosecond and are never spread inside ticks.
     """
 
     block_tokens: int = 0
+    exact: bool = False
     arrival_ps: list[int] = field(default_factory=list)
     input_tokens: list[int] = field(default_factory=list)
     output_tokens: list[int] = field(default_factory=list)
     prefix: list[list[int]] = field(default_factory=list)
+    session: list[int] = field(default_factory=list)
+    tenant: list[int] = field(default_factory=list)
+    priority: list[int] = field(default_factory=list)
 
     def add(self, text: Text, at_ps: int, tokens_in: int, tokens_out: int) -> None:
         """Append one request; refuses rows beyond the limit, back in time, or without a length."""

@@ -1,10 +1,11 @@
 """From a trace file to the requests of a run: which format, which window, how fast.
 
 The format is told from the first line, never from the file's name. A window [from, to) cuts the
-trace's own time; its start becomes the start of the run; ``scale_rate`` then divides all times.
+trace's own time; its start becomes the start of the run; ``scale_rate`` then divides all times and
+``scale_length`` multiplies all lengths.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from math import isfinite
 from pathlib import Path
@@ -16,12 +17,15 @@ from topo.unit import show_duration
 from traffic.error import TraceError
 from traffic.request import Prefix, RequestTable, request_table
 from traffic.trace.azure import AZURE
+from traffic.trace.bailian import BAILIAN
+from traffic.trace.burstgpt import BURSTGPT
 from traffic.trace.mooncake import MOONCAKE
-from traffic.trace.record import Format, Record
+from traffic.trace.record import MOST_TOKENS, Format, Record
+from traffic.trace.table import TABLE
 from traffic.trace.text import Limit, Text
 from traffic.trace.tick import inside_tick, tick
 
-FORMATS: Final = (AZURE, MOONCAKE)
+FORMATS: Final = (AZURE, BURSTGPT, TABLE, BAILIAN, MOONCAKE)
 """Every trace format, in the order in which they are tried."""
 
 _FOR_EVER: Final = 2**62
@@ -42,6 +46,7 @@ def trace(
     *,
     window_ps: tuple[int, int] | None = None,
     scale_rate: float = 1.0,
+    scale_length: float = 1.0,
     count: int | None = None,
     jitter: bool = True,
     seed: int = 0,
@@ -49,11 +54,12 @@ def trace(
 ) -> Trace:
     """The requests of a trace file.
 
-    ``window_ps``: [from, to) since the trace's first row. ``scale_rate``: 2 plays it twice as
-    fast. ``count``: at most so many, the first ones of the window. ``jitter``: spread arrivals
-    that sit on coarse ticks uniformly inside their tick, by ``seed``. ``limit``: bounds on the
-    file. Anything wrong with the file is one `TraceError` with its file and line; rows far
-    behind the window are not read.
+    ``window_ps``: [from, to) since the trace's start. ``scale_rate``: 2 plays it twice as fast.
+    ``scale_length``: 2 doubles inputs and outputs (rounded, inputs at least 1); prefix blocks are
+    then left out, since they no longer stand for the tokens. ``count``: at most so many, the first
+    ones of the window. ``jitter``: spread arrivals that sit on coarse ticks uniformly inside their
+    tick, by ``seed``. ``limit``: bounds on the file. Anything wrong with the file is one
+    `TraceError` with its file and line; rows far behind the window are not read.
     """
     start_ps, end_ps = window_ps or (0, _FOR_EVER)
     if not 0 <= start_ps < end_ps:
@@ -63,6 +69,8 @@ def trace(
         )
     if not isfinite(scale_rate) or not 1e-3 <= scale_rate <= 1e3:
         raise TraceError(f"{path}: scale_rate {scale_rate:g}: write 0.001 to 1000, e.g. 2")
+    if not isfinite(scale_length) or not 1e-3 <= scale_length <= 1e3:
+        raise TraceError(f"{path}: scale_length {scale_length:g}: write 0.001 to 1000, e.g. 2")
     if count is not None and count < 1:
         raise TraceError(f"{path}: count {count}: write at least 1")
     text = Text(path, limit or Limit())
@@ -71,7 +79,7 @@ def trace(
     last_ps = int(table.arrival_ps[-1])
     notes: list[str] = []
     arrival = table.arrival_ps
-    tick_ps = tick(arrival)
+    tick_ps = 0 if record.exact else tick(arrival)
     if tick_ps:
         arrival, told = inside_tick(arrival, tick_ps, seed if jitter else None)
         notes.append(told)
@@ -93,7 +101,29 @@ def trace(
     if scale_rate != 1:
         since = np.rint(since / scale_rate).astype(np.int64)
         notes.append(f"Played {scale_rate:g} times as fast as recorded.")
-    return Trace(table.take(rows, since), found.name, found.source, notes)
+    taken = table.take(rows, since)
+    if scale_length != 1:
+        taken = _longer(taken, scale_length, path)
+        notes.append(f"Lengths times {scale_length:g}, without prefix blocks.")
+    return Trace(taken, found.name, found.source, notes)
+
+
+def _longer(table: RequestTable, by: float, path: Path) -> RequestTable:
+    """The same requests with longer or shorter texts."""
+    inputs = np.maximum(np.rint(table.input_tokens.astype(np.float64) * by), 1)
+    outputs = np.rint(table.output_tokens.astype(np.float64) * by)
+    most = max(inputs.max(), outputs.max())
+    if most > MOST_TOKENS:
+        raise TraceError(
+            f"{path}: scale_length {by:g}: makes {most:g} tokens of one request; "
+            f"at most {MOST_TOKENS}: write less"
+        )
+    return replace(
+        table,
+        input_tokens=inputs.astype(np.int32),
+        output_tokens=outputs.astype(np.int32),
+        prefix=None,
+    )
 
 
 def _read(text: Text, end_ps: int) -> tuple[Format, Record]:
@@ -122,5 +152,8 @@ def _table(record: Record) -> RequestTable:
         arrival_ps=np.array(record.arrival_ps, np.int64),
         input_tokens=np.array(record.input_tokens, np.int64),
         output_tokens=np.array(record.output_tokens, np.int64),
+        session=record.session or None,
+        tenant=record.tenant or None,
+        priority=record.priority or None,
         prefix=prefix,
     )
