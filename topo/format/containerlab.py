@@ -32,7 +32,7 @@ from topo.format.attribute import (
 from topo.format.draft import Assumed, Draft
 from topo.format.text import shown
 from topo.format.written import Written, plural
-from topo.format.yamltree import line, mapping, scalar, sequence, tree
+from topo.format.yamltree import MOST_BYTES, line, mapping, scalar, sequence, tree
 
 PREFIX: Final = "kvfabric-"
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,62}")
@@ -174,7 +174,10 @@ def write(fabric: Fabric) -> Written:
     renamed = sum(node.name != name for node, name in zip(fabric.nodes, called, strict=True))
     if renamed:
         notes.append(f"{plural(renamed, 'name')} cannot name a container; written as n0, n1 ...")
-    return Written({"": "\n".join([*lines, ""])}, notes)
+    text = "\n".join([*lines, ""])
+    if len(text) > MOST_BYTES:
+        notes.append(f"Larger than the {MOST_BYTES // 2**20} MiB of YAML that are read back here.")
+    return Written({"": text}, notes)
 
 
 def impairments(fabric: Fabric, slower: int = 1) -> str:

@@ -14,11 +14,16 @@ out on purpose: given in the file as well as on its command line, htsim stops.
 
 from collections import Counter, defaultdict
 from dataclasses import dataclass
+from typing import Final
 
 from topo.fabric import Fabric, Kind
 from topo.format.text import FormatError, shown
 from topo.format.written import Written, lost_roles, lost_servers
 from topo.unit import PS_PER_NS
+
+MOST_LEAF_PORTS: Final = 96
+MOST_PORTS: Final = 64
+"""Ports that htsim allows a leaf and any other switch; beyond, it aborts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +133,9 @@ def _tier(fabric: Fabric, tier: int, top: int) -> _Tier:
     (rate_bps, delay_ps), (below, above) = speeds.pop(), sides.pop()
     if rate_bps % 10**9:
         raise _refusal(f"{rate_bps} bit/s in tier {tier}: must be whole Gbps")
+    most = MOST_LEAF_PORTS if tier == 1 else MOST_PORTS
+    if below + above > most:
+        raise _refusal(f"{below + above} cables on a switch in tier {tier}: at most {most}")
     if (above == 0) != (tier == top):
         raise _refusal(f"tier {tier} of {top} has {above} uplinks")
     return _Tier(

@@ -13,11 +13,12 @@ from typing import Final
 
 from topo.error import FabricError
 
-MOST_BYTES: Final = 64 * 2**20
+MOST_BYTES: Final = 128 * 2**20
 MOST_NODES: Final = 400_000
 MOST_LINKS: Final = 2_000_000
 MOST_NAME: Final = 100
 
+_LONGEST: Final = 500
 _UNITS: Final = ((10**9, "Gbps"), (10**6, "Mbps"), (10**3, "Kbps"), (1, "bps"))
 _WHOLE: Final = re.compile(r"-?[0-9]{1,18}")
 
@@ -35,16 +36,16 @@ def shown(value: object) -> str:
 def located(path: Path | str, where: int | str | None, message: str) -> FormatError:
     """An error that starts with ``file:line:``, or ``file: place:`` where a format has no lines.
 
+    It is one line of at most 500 characters, with whatever does not print escaped: parsers quote
+    the file in their complaints, and the file may quote a terminal's control codes.
+
     >>> str(located("a.dot", 3, "no"))
     'a.dot:3: no'
     """
-    name = str(path)
-    name = name if name.isprintable() else shown(name)
-    if where is None:
-        return FormatError(f"{name}: {message}")
-    return FormatError(
-        f"{name}:{where}: {message}" if isinstance(where, int) else f"{name}: {where}: {message}"
-    )
+    place = "" if where is None else f":{where}" if isinstance(where, int) else f": {where}"
+    told = f"{path}{place}: {message}"
+    plain = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in told[:_LONGEST])
+    return FormatError(plain if len(told) <= _LONGEST else f"{plain}...")
 
 
 def unusable(name: str) -> str | None:
