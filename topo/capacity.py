@@ -91,18 +91,17 @@ def distance_counts(fabric: Fabric, routes: Routes | None = None) -> dict[int, i
             counts[length] = counts.get(length, 0) + pairs
 
     _, seats = np.unique(routes.group[hosts], return_index=True)
-    for group, member in enumerate(hosts[seats].tolist()):
-        for other, inner in enumerate(routes.hops[member].tolist()):
-            same = 1 if other == group else 0
-            pairs = int(size[group]) * (int(size[other]) - same)
-            count(inner + 1 if inner >= 0 else -1, pairs)
+    inner = routes.reach(hosts[seats].astype(np.int32)).astype(np.int64)
+    pairs = np.outer(size, size) - np.diag(size)
+    for links in np.unique(inner).tolist():
+        count(links + 1 if links >= 0 else -1, int(pairs[inner == links].sum()))
     seen: set[tuple[int, int]] = set()
     for port in routes.host_ports.tolist():
         pair = (int(routes.owner[port]), int(routes.peer[port]))
         if routes.group[pair[0]] >= 0 and pair not in seen:
             seen.add(pair)
-            inner = int(routes.hops[pair[0], routes.group[pair[1]]])
-            count(inner + 1 if inner >= 0 else -1, -1)
+            links = int(inner[routes.group[pair[0]], routes.group[pair[1]]])
+            count(links + 1 if links >= 0 else -1, -1)
             count(1, 1)
     return {length: pairs for length, pairs in sorted(counts.items()) if pairs}
 

@@ -70,8 +70,7 @@ def _add_waits(waits: Waits, routes: Routes, group: int, senders: set[int]) -> N
     """Follow all shortest paths of the senders to one destination group."""
 
     def onward(node: int) -> list[int]:
-        row = node * routes.groups + group
-        ports: list[int] = routes.ports[routes.first[row] : routes.first[row + 1]].tolist()
+        ports: list[int] = routes.row(node, group).tolist()
         return ports
 
     todo = {int(routes.peer[port]) for host in senders for port in onward(host)}

@@ -3,10 +3,10 @@
 Paths are counted in links (hop-count metric, as BGP or OSPF with equal link costs would in a data
 centre: RFC 7938, section 6.1) and never pass through a host. Hosts that hang on the same set of
 switches share one *destination group*, so that the table grows with switches x leaves and not with
-hosts x hosts. Links out of service are simply not in the fabric that is routed.
+hosts x hosts (see `topo.table`). Links out of service are simply not in the fabric that is routed.
 """
 
-from dataclasses import dataclass
+from collections.abc import Iterator
 from functools import cache
 
 import numpy as np
@@ -14,11 +14,9 @@ from numpy.typing import NDArray
 
 from topo.error import FabricError
 from topo.fabric import Fabric, Kind
+from topo.table import Chosen, FlatTable, Hops, Index, SharedTable, Table
 
-Index = NDArray[np.int32]
 
-
-@dataclass(frozen=True, slots=True, eq=False)
 class Routes:
     """Next-hop ports, as arrays; a port is an index into `Fabric.ports`.
 
@@ -31,17 +29,65 @@ class Routes:
         a node adjacent to the host uses those of them that are its own.
     hops: row n, column g: links from node n to the nearest switch of group g, -1 when none.
     owner, peer: one entry a port, the node that sends on it and the node that it leads to.
+
+    ``first``, ``ports`` and ``hops`` grow with nodes x groups and are made when first asked for;
+    what `row`, `reach` and the other methods use grows with switches x groups.
     """
 
-    group: Index
-    groups: int
-    first: Index
-    ports: Index
-    host_first: Index
-    host_ports: Index
-    hops: NDArray[np.int16]
-    owner: Index
-    peer: Index
+    def __init__(
+        self,
+        group: Index,
+        groups: int,
+        first: Index,
+        ports: Index,
+        host_first: Index,
+        host_ports: Index,
+        hops: Hops,
+        owner: Index,
+        peer: Index,
+    ) -> None:
+        self._table: Table = FlatTable(groups, first, ports, hops)
+        self.group, self.groups = group, groups
+        self.host_first, self.host_ports = host_first, host_ports
+        self.owner, self.peer = owner, peer
+
+    @classmethod
+    def over(cls, fabric: Fabric, table: Table, group: Index, groups: int) -> "Routes":
+        """The routes of a fabric with a next-hop table made for its groups."""
+        routes = cls.__new__(cls)
+        routes._table = table
+        routes.group, routes.groups = group, groups
+        routes.owner, routes.peer = fabric.ports.node, fabric.ports.peer
+        arriving = np.flatnonzero(group[routes.peer] >= 0).astype(np.int32)
+        by_host = np.argsort(routes.peer[arriving], kind="stable")
+        routes.host_ports = arriving[by_host]
+        routes.host_first = np.zeros(len(group) + 1, np.int32)
+        counts = np.bincount(routes.peer[arriving], minlength=len(group))
+        np.cumsum(counts, out=routes.host_first[1:])
+        return routes
+
+    @property
+    def first(self) -> Index:
+        """Where each row of ``ports`` begins."""
+        return self._table.first
+
+    @property
+    def ports(self) -> Index:
+        """The next hops of all rows."""
+        return self._table.ports
+
+    @property
+    def hops(self) -> Hops:
+        """Links from every node to every group."""
+        return self._table.hops
+
+    def row(self, node: int, group: int) -> Index:
+        """Equal-cost ports of a node towards a group, ascending."""
+        return self._table.row(node, group)
+
+    def reach(self, nodes: list[int] | Index) -> Hops:
+        """Links from some nodes to every group: their rows of ``hops``."""
+        return self._table.reach(np.asarray(nodes, np.int32))
 
     def next_hops(self, node: int, host: int) -> Index:
         """Equal-cost ports from a node towards a host: none when there, or when no path exists."""
@@ -51,8 +97,7 @@ class Routes:
         own: Index = direct[self.owner[direct] == node]
         if len(own):
             return own
-        row = node * self.groups + int(self.group[host])
-        return self.ports[self.first[row] : self.first[row + 1]]
+        return self.row(node, int(self.group[host]))
 
     def distance(self, source: int, destination: int) -> int:
         """Links crossed from host to host: 0 to itself, -1 when there is no path."""
@@ -68,7 +113,7 @@ class Routes:
         a, b = np.asarray(sources, np.int32), np.asarray(destinations, np.int32)
         for host in np.concatenate([a, b]).tolist():
             self._group(host)
-        inner = self.hops[a][:, self.group[b]].astype(np.int32)
+        inner = self.reach(a)[:, self.group[b]].astype(np.int32)
         links: NDArray[np.int32] = np.where(inner < 0, -1, inner + 1).astype(np.int32)
         for column, host in enumerate(b.tolist()):
             links[np.isin(a, self.owner[self._arriving(host)]), column] = 1
@@ -120,52 +165,34 @@ def equal_cost(fabric: Fabric) -> Routes:
 
     A fabric in pieces is routed too: pairs without a path have distance -1 and no next hop.
     """
-    table = fabric.ports
-    owner, peer = table.node, table.peer
-    nodes = len(fabric.nodes)
-    is_host = np.array([n.kind is Kind.HOST for n in fabric.nodes], np.bool_)
-    group, seats = _destination_groups(owner, peer, is_host)
-    groups = len(seats)
+    owner, peer, is_host = ends(fabric)
+    group, seats = destination_groups(owner, peer, is_host)
     hops = _hops(owner, peer, is_host, seats)
 
-    counts = np.zeros((nodes, groups), np.int64)
-    chosen: list[Index] = []
-    for node in range(nodes):
-        begin, end = int(table.first[node]), int(table.first[node + 1])
-        ports = np.arange(begin, end, dtype=np.int32)
-        ports = ports[~is_host[peer[ports]]]
-        here = hops[node]
-        closer = (hops[peer[ports]] == here - 1) & (here > 0)
-        counts[node] = closer.sum(axis=0)
-        chosen.append(ports[np.nonzero(closer.T)[1]])
-    if max(counts.sum(), counts.size) > np.iinfo(np.int32).max:
-        raise FabricError(
-            f"fabric {fabric.name!r}: {counts.sum()} next hops for {nodes} nodes are more than "
-            "the routing table can number; write fewer hosts"
-        )
-    first = np.zeros(nodes * groups + 1, np.int32)
-    np.cumsum(counts.ravel(), out=first[1:])
+    def chosen() -> Iterator[Chosen]:
+        for row, neighbours in enumerate(switch_neighbours(owner, peer, is_host)):
+            here = hops[row]
+            yield (hops[neighbours] == here - 1) & (here > 0)
 
-    arriving = np.flatnonzero(is_host[peer]).astype(np.int32)
-    arriving = arriving[np.argsort(peer[arriving], kind="stable")]
-    host_first = np.zeros(nodes + 1, np.int32)
-    np.cumsum(np.bincount(peer[arriving], minlength=nodes), out=host_first[1:])
-    return Routes(
-        group=group,
-        groups=groups,
-        first=first,
-        ports=np.concatenate(chosen) if chosen else np.empty(0, np.int32),
-        host_first=host_first,
-        host_ports=arriving,
-        hops=hops,
-        owner=owner,
-        peer=peer,
-    )
+    table = SharedTable(owner, peer, is_host, hops, chosen())
+    return Routes.over(fabric, table, group, len(seats))
 
 
-def _destination_groups(
-    owner: Index, peer: Index, is_host: NDArray[np.bool_]
-) -> tuple[Index, list[list[int]]]:
+def ends(fabric: Fabric) -> tuple[Index, Index, Chosen]:
+    """The sender and the receiver of each port, and which nodes are hosts."""
+    is_host = np.array([n.kind is Kind.HOST for n in fabric.nodes], np.bool_)
+    return fabric.ports.node, fabric.ports.peer, is_host
+
+
+def switch_neighbours(owner: Index, peer: Index, is_host: Chosen) -> list[Index]:
+    """For each switch, counted without the hosts, those behind its ports, in port order."""
+    number = (np.cumsum(~is_host) - 1).astype(np.int32)
+    inner = np.flatnonzero(~is_host[owner] & ~is_host[peer])
+    counts = np.bincount(number[owner[inner]], minlength=int((~is_host).sum()))
+    return np.split(number[peer[inner]], np.cumsum(counts)[:-1]) if len(counts) else []
+
+
+def destination_groups(owner: Index, peer: Index, is_host: Chosen) -> tuple[Index, list[list[int]]]:
     """The group of each node, and the switches of each group."""
     adjacent: dict[int, set[int]] = {int(h): set() for h in np.flatnonzero(is_host)}
     uplinks = np.flatnonzero(is_host[owner] & ~is_host[peer])
@@ -178,27 +205,24 @@ def _destination_groups(
     return group, [sorted(switches) for switches in number]
 
 
-def _hops(
-    owner: Index, peer: Index, is_host: NDArray[np.bool_], seats: list[list[int]]
-) -> NDArray[np.int16]:
-    """Breadth-first search from all groups at once, one bit a group, one pass a level."""
-    nodes, groups = len(is_host), len(seats)
-    hops = np.full((nodes, groups), -1, np.int16)
-    for number, switches in enumerate(seats):
-        hops[switches, number] = 0
-    # Hosts take a distance but never pass it on: only switches are asked for their reach.
-    usable = np.flatnonzero(~is_host[peer])
-    asking, starts = np.unique(owner[usable], return_index=True)
+def _hops(owner: Index, peer: Index, is_host: Chosen, seats: list[list[int]]) -> Hops:
+    """Links from each switch to each group: breadth first from all at once, one bit a group."""
+    number = (np.cumsum(~is_host) - 1).astype(np.int32)
+    hops = np.full((int((~is_host).sum()), len(seats)), -1, np.int16)
+    for group, switches in enumerate(seats):
+        hops[number[switches], group] = 0
+    inner = np.flatnonzero(~is_host[owner] & ~is_host[peer])
+    asking, starts = np.unique(number[owner[inner]], return_index=True)
     if not len(asking):
         return hops
-    asked = peer[usable]
-    reached = np.packbits(hops == 0, axis=1)
+    asked = number[peer[inner]]
+    reached: NDArray[np.uint8] = np.packbits(hops == 0, axis=1)
     level = 0
     while True:
         level += 1
         wider = reached.copy()
         wider[asking] |= np.bitwise_or.reduceat(reached[asked], starts, axis=0)
-        fresh = np.unpackbits(wider & ~reached, axis=1, count=groups).astype(np.bool_)
+        fresh = np.unpackbits(wider & ~reached, axis=1, count=len(seats)).astype(np.bool_)
         if not fresh.any():
             return hops
         hops[fresh] = level
