@@ -50,7 +50,7 @@ def handmade(draw: st.DrawFn) -> Fabric:
             )
         else:
             model = Switch(draw(st.integers(30, 64)), draw(st.integers(1, 10**14)), 10**6, 7)
-            tier = draw(st.integers(1, 5))
+            tier = draw(st.integers(0, 5))
             fabric.add_switch(name, tier=tier, switch=model, rack=draw(st.integers(-1, 3)))
     pairs = st.tuples(*[st.integers(0, len(called) - 1)] * 2).filter(lambda p: p[0] != p[1])
     for a, b in draw(st.lists(pairs, min_size=1, max_size=20)):

@@ -153,12 +153,12 @@ def write(fabric: Fabric) -> Written:
         f"  defaults: {{kind: linux, image: 'alpine:3', labels: {_labelled(heads)}}}",
         "  nodes:",
     ]
-    groups = {0: "host", 1: "leaf", 2: "spine"}
+    groups = {0: "inner", 1: "leaf", 2: "spine"}
     for node, name in zip(of_nodes(fabric), called, strict=True):
         facts = asdict(node)
         if facts.pop("id") != name:
             facts["name"] = node.id
-        group = groups.get(node.tier or 0, "superspine")
+        group = "host" if node.kind == "host" else groups.get(node.tier or 0, "superspine")
         lines.append(f"    {json.dumps(name)}: {{group: {group}, labels: {_labelled(facts)}}}")
     lines.append("  links:" if fabric.links else "  links: []")
     for link in fabric.links:

@@ -163,7 +163,9 @@ class Draft:
             if model is None:
                 made.add_host(node.name, rack=rack, server=node.server, role=node.role)
             else:
-                made.add_switch(node.name, tier=node.tier or 1, switch=model, rack=rack)
+                made.add_switch(
+                    node.name, tier=1 if node.tier is None else node.tier, switch=model, rack=rack
+                )
         spare = self._assume.cable_m if self._assume else 0.0
         for cable in self._cables:
             try:
@@ -204,10 +206,6 @@ class Draft:
             if not is_host and (node.role is not Role.NONE or node.server != -1):
                 raise self.error(
                     node.where, f"switch {shown(node.name)} with a host's role or server: drop them"
-                )
-            if not is_host and node.tier == 0:
-                raise self.error(
-                    node.where, f"switch {shown(node.name)} of tier 0: write 1 or more"
                 )
 
     def _settle_tiers(self) -> None:

@@ -122,7 +122,7 @@ def _role(told: str) -> tuple[Kind | None, int | None, Role]:
     head, _, tail = told.partition("-")
     if told in TIERS:
         return Kind.SWITCH, TIERS[told], Role.NONE
-    if head == "tier" and (number := whole(tail)) is not None and number > 0:
+    if head == "tier" and (number := whole(tail)) is not None and number >= 0:
         return Kind.SWITCH, number, Role.NONE
     if told in ("host", "server"):
         return Kind.HOST, None, Role.NONE

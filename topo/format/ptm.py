@@ -187,7 +187,7 @@ def write(fabric: Fabric) -> Written:
 
     Errors: a name with a backslash, for which a DOT string has no spelling.
     """
-    tiers = {1: "leaf", 2: "spine"}
+    tiers = {0: "leaf", 1: "leaf", 2: "spine"}
     lines = [
         f"graph {_quoted(fabric.name)} {{",
         '  hostnametype="hostname"',
@@ -200,7 +200,7 @@ def write(fabric: Fabric) -> Written:
             function = "host"
             del facts["tier"]
         else:
-            function = tiers.get(node.tier or 1, "superspine")
+            function = tiers.get(node.tier or 0, "superspine")
             del facts["role"], facts["server"]
         lines.append(f"  {_quoted(node.id)} [{_listed({'function': function, **facts})}]")
     for link in fabric.links:
