@@ -4,8 +4,10 @@ import ast
 import csv
 import io
 import json
+import re
 import sys
 from collections import Counter
+from pathlib import Path
 from types import ModuleType
 
 import pytest
@@ -302,3 +304,25 @@ def test_a_format_of_several_files_is_written_as_a_folder_or_not_at_all(tmp_path
         Kind.HOST,
         Kind.SWITCH,
     ]
+
+
+def test_the_book_tells_of_every_format():
+    book = (Path(__file__).parents[2] / "docs" / "formats.md").read_text()
+    for name, form in FORMATS.items():
+        row = next(line for line in book.splitlines() if line.startswith(f"| `{name}` |"))
+        ways = [cell.strip() for cell in row.split("|")[3:5]]
+        assert ways == ["yes" if form.read else "", "yes" if form.write else ""]
+        assert all(f"`{suffix}`" in row for suffix in form.suffixes[:1])
+
+
+def test_the_examples_of_the_book_are_read(tmp_path):
+    book = (Path(__file__).parents[2] / "docs" / "formats.md").read_text()
+    blocks = re.findall(r"```(json|yaml|dot|text)\n(.*?)```", book, re.DOTALL)
+    forms = {"json": "json", "yaml": "containerlab", "dot": "ptm", "text": "hpcc"}
+    assert sorted(kind for kind, _ in blocks) == sorted(forms)
+    for kind, text in blocks:
+        (tmp_path / kind).write_text(text)
+        fabric = read_fabric(tmp_path / kind, forms[kind])
+        assert fabric.links[0].rate_bps == 400 * GBPS
+        if kind != "text":
+            assert fabric.hosts_with(Role.PREFILL) == [fabric.node("h0").index]

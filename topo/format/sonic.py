@@ -91,7 +91,7 @@ def write(fabric: Fabric, thresholds: Thresholds | None = None) -> Written:
         f"Ports are named Ethernet0, Ethernet{given.lanes} ...; pools, lanes and port names are "
         "the platform's.",
         "Cable lengths are rounded up to whole metres, at least 1 m.",
-        "Scheduling, DSCP maps, the watchdog and everything of the hosts are not in the files.",
+        "Schedulers, DSCP maps, the watchdog's times and everything of hosts are not in the files.",
     ]
     if given.headroom is None:
         notes.append("Headroom is left to the switch (dynamic buffer model).")
