@@ -60,6 +60,25 @@ def path_cycle(fabric: Fabric, paths: Iterable[Sequence[int]]) -> list[str] | No
     return _named(fabric, waits)
 
 
+def channel_cycle(fabric: Fabric, paths: Iterable[Sequence[tuple[int, int]]]) -> list[str] | None:
+    """The same for paths of (port, virtual channel): each channel has a buffer of its own.
+
+    See `topo.channel` for rules that number the channels of a path.
+    """
+    inner = _between_switches(fabric)
+    number: dict[tuple[int, int], int] = {}
+    waits: Waits = {}
+    for path in paths:
+        crossed = [number.setdefault(step, len(number)) for step in path if inner[step[0]]]
+        for held, wanted in pairwise(crossed):
+            waits.setdefault(held, set()).add(wanted)
+    cycle = _cycle(waits)
+    if cycle is None:
+        return None
+    steps = list(number)
+    return [f"{fabric.port_name(steps[i][0])} vc{steps[i][1]}" for i in cycle]
+
+
 def _between_switches(fabric: Fabric) -> list[bool]:
     is_switch = np.array([n.kind is Kind.SWITCH for n in fabric.nodes], np.bool_)
     found: list[bool] = (is_switch[fabric.ports.node] & is_switch[fabric.ports.peer]).tolist()

@@ -27,6 +27,11 @@ class DualTor(Parameters, frozen=True, kw_only=True):
     rails: Count | None = None
     units: Count | None = None
 
+    @property
+    def nic_ports(self) -> int:
+        """One on each plane."""
+        return 2
+
 
 def dual_tor_tally(servers: int, rails: int, segments: int, uplinks: int, spines: int) -> Tally:
     """Counts with that many servers a segment, uplinks a leaf and spines in both planes together.

@@ -81,9 +81,10 @@ class Parameters(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
                 f"{model.buffer_bytes} B of buffer and {model.latency_ps} ps of latency: a switch "
                 "needs at least 2 ports, a rate and a buffer above 0, and a latency of 0 or more"
             )
-        if self.nic_bps > model.rate_bps:
+        if self.nic_bps // self.nic_ports > model.rate_bps:
+            each = "" if self.nic_ports == 1 else f" over {self.nic_ports} ports"
             raise FabricError(
-                f"nic {show_rate(self.nic_bps)}: faster than the switch port of "
+                f"nic {show_rate(self.nic_bps)}{each}: faster than the switch port of "
                 f"{show_rate(model.rate_bps)} that it plugs into; write a faster switch or a "
                 "slower nic"
             )
@@ -92,6 +93,11 @@ class Parameters(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
                 f"hosts {self.hosts}: fewer than {self.prefill} prefill + {self.decode} decode; "
                 f"write hosts: {self.prefill + self.decode} or more"
             )
+
+    @property
+    def nic_ports(self) -> int:
+        """Ports of a NIC that share its rate."""
+        return 1
 
     @property
     def total(self) -> int | None:

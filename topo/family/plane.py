@@ -35,6 +35,11 @@ class MultiPlane(Parameters, frozen=True, kw_only=True):
     leaves: Count | None = None
     scale_up_bps: Rate = SCALE_UP_BPS
 
+    @property
+    def nic_ports(self) -> int:
+        """One on each plane with ``every``, else one."""
+        return (self.planes or 4) if self.attach == "every" else 1
+
 
 def multi_plane_tally(planes: int, k: int) -> Tally:
     """The largest non-blocking multi-plane fabric of k-port switches, a NIC on one plane each.
@@ -75,7 +80,7 @@ def _own(spec: MultiPlane, hosts: int) -> Fabric:
 
 
 def _every(spec: MultiPlane, hosts: int) -> Fabric:
-    planes = spec.planes or 4
+    planes = spec.nic_ports
     port_bps = spec.nic_bps // planes
     if port_bps < 1:
         raise FabricError(f"multi_plane: nic {spec.nic_bps} bit/s over {planes} planes: too slow")

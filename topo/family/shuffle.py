@@ -3,13 +3,14 @@
 Two edges a-b and c-d become a-d and c-b where that makes no loop and no second edge; every node
 keeps its degree, and a long walk reaches all such graphs about alike (Maslov, Sneppen, Science
 2002). Random regular graphs are near-optimal expanders (Friedman, Memoirs of the AMS 2008).
-Numbers come from SplitMix64 (Steele, Lea, Flood, OOPSLA 2014): same seed, same graph.
+Numbers come from `topo.splitmix`: same seed, same graph.
 """
 
 from collections.abc import Iterator
 from typing import Final
 
 from topo.error import FabricError
+from topo.splitmix import splitmix
 
 Pair = tuple[int, int]
 
@@ -17,7 +18,6 @@ SWITCHES_AN_EDGE: Final = 10
 """Attempts for every edge of the graph."""
 
 _TRIES: Final = 50
-_MASK: Final = 2**64 - 1
 
 
 def ring(nodes: int, degree: int) -> list[Pair]:
@@ -37,7 +37,7 @@ def shuffled(edges: list[Pair], nodes: int, seed: int, *, two_sided: bool = Fals
     With ``two_sided`` lower ends stay lower ends, so that a bipartite graph stays one. Errors: no
     connected graph found, as with degree 1.
     """
-    random = _numbers(seed)
+    random = splitmix(seed)
     found = list(edges)
     for _ in range(_TRIES):
         found = _walk(found, random, two_sided)
@@ -82,14 +82,3 @@ def _walk(edges: list[Pair], random: Iterator[int], two_sided: bool) -> list[Pai
         present |= {one, two}
         found[i], found[j] = one, two
     return found
-
-
-def _numbers(seed: int) -> Iterator[int]:
-    """SplitMix64; the low bits of its output are as good as the high ones."""
-    state = seed & _MASK
-    while True:
-        state = (state + 0x9E3779B97F4A7C15) & _MASK
-        word = state
-        word = ((word ^ (word >> 30)) * 0xBF58476D1CE4E5B9) & _MASK
-        word = ((word ^ (word >> 27)) * 0x94D049BB133111EB) & _MASK
-        yield word ^ (word >> 31)
