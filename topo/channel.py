@@ -2,15 +2,16 @@
 
 Each rule turns a path, a list of ports from host to host, into (port, virtual channel) pairs. A
 rule is free of deadlock when the channels that any path takes one after the other always rise in
-one order of all channels (Dally and Seitz, IEEE Transactions on Computers 1987); `channels_used` says
-how many it takes and `topo.deadlock.channel_cycle` checks a set of paths.
+one order of all channels (Dally and Seitz, IEEE Transactions on Computers 1987); `channels_used`
+says how many it takes and `topo.deadlock.channel_cycle` checks a set of paths.
 
 `by_hop`: the channel is the number of links between switches crossed before, on any fabric and any
 paths (Guenther, IEEE Transactions on Communications 1981). One channel a hop of the longest path.
 `by_group`: on a dragonfly, two channels on local and one on global links for every group visited:
 the global link leaving the i-th group has channel i, its first local link 2 i, its second 2 i + 1.
-Order: local 0, local 1, global 0, local 2, ... One local link a group, as minimal paths and
-Valiant's over a group have, leaves the odd ones unused (Kim, Dally, Scott, Abts, ISCA 2008).
+Order: local 0, local 1, global 0, local 2, ... One local link a group leaves the odd ones unused:
+two local channels and one global carry paths over one global link (Kim, Dally, Scott, Abts, ISCA
+2008). Paths of fewest links may cross other groups, and then take more.
 `by_dateline`: on a torus with paths in dimension order (`dimension_order`): channel 0, from the
 link that closes the ring (between the last place and the first) on 1, in each dimension anew.
 """
