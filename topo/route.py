@@ -29,6 +29,7 @@ class Routes:
         a node adjacent to the host uses those of them that are its own.
     hops: row n, column g: links from node n to the nearest switch of group g, -1 when none.
     owner, peer: one entry a port, the node that sends on it and the node that it leads to.
+    table: where all of this is kept.
 
     ``first``, ``ports`` and ``hops`` grow with nodes x groups and are made when first asked for;
     what `row`, `reach` and the other methods use grows with switches x groups.
@@ -46,7 +47,7 @@ class Routes:
         owner: Index,
         peer: Index,
     ) -> None:
-        self._table: Table = FlatTable(groups, first, ports, hops)
+        self.table: Table = FlatTable(groups, first, ports, hops)
         self.group, self.groups = group, groups
         self.host_first, self.host_ports = host_first, host_ports
         self.owner, self.peer = owner, peer
@@ -55,7 +56,7 @@ class Routes:
     def over(cls, fabric: Fabric, table: Table, group: Index, groups: int) -> "Routes":
         """The routes of a fabric with a next-hop table made for its groups."""
         routes = cls.__new__(cls)
-        routes._table = table
+        routes.table = table
         routes.group, routes.groups = group, groups
         routes.owner, routes.peer = fabric.ports.node, fabric.ports.peer
         arriving = np.flatnonzero(group[routes.peer] >= 0).astype(np.int32)
@@ -69,25 +70,25 @@ class Routes:
     @property
     def first(self) -> Index:
         """Where each row of ``ports`` begins."""
-        return self._table.first
+        return self.table.first
 
     @property
     def ports(self) -> Index:
         """The next hops of all rows."""
-        return self._table.ports
+        return self.table.ports
 
     @property
     def hops(self) -> Hops:
         """Links from every node to every group."""
-        return self._table.hops
+        return self.table.hops
 
     def row(self, node: int, group: int) -> Index:
         """Equal-cost ports of a node towards a group, ascending."""
-        return self._table.row(node, group)
+        return self.table.row(node, group)
 
     def reach(self, nodes: list[int] | Index) -> Hops:
         """Links from some nodes to every group: their rows of ``hops``."""
-        return self._table.reach(np.asarray(nodes, np.int32))
+        return self.table.reach(np.asarray(nodes, np.int32))
 
     def next_hops(self, node: int, host: int) -> Index:
         """Equal-cost ports from a node towards a host: none when there, or when no path exists."""

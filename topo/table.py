@@ -136,8 +136,9 @@ class SharedTable:
     @property
     def bytes(self) -> int:
         """Bytes of the table as it is kept, without the flat form."""
-        kept = (self._hops, self._choice, self._sets, self._set_first, self._inner, self._peer_row)
-        return sum(int(array.nbytes) for array in kept)
+        shared = (self._hops, self._choice, self._sets, self._set_first)
+        a_node = (self._is_host, self._row, self._inner, self._inner_first, self._peer_row)
+        return sum(int(array.nbytes) for array in (*shared, *a_node))
 
     @cached_property
     def _flat(self) -> tuple[Index, Index]:
