@@ -1,10 +1,8 @@
 """One hand-off as flows: the KV cache of a prompt, from a prefill to a decode instance.
 
-With equal tensor-parallel degrees rank i sends to rank i exactly what rank i holds: its shard of
-the KV heads, a copied shard where there are more ranks than KV heads, or the whole latent for MLA
-(the pairing of vLLM's NIXL connector; MLA: sgl-project/sglang#5681). Sizes are payload bytes.
-The cache moves in blocks, one work request (descriptor) a block, as a write (push) after the
-prefill has ended.
+Which rank sends what to which rank is `traffic.reshard`'s; how many descriptors (work requests)
+carry it, `traffic.descriptor`'s; which layers move together, `traffic.layer`'s. Here a `Handoff`
+says how a deployment does it, and `flows` writes the rows. Sizes are payload bytes.
 """
 
 from collections.abc import Sequence
@@ -14,11 +12,14 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from topo.unit import show_size
+from topo.unit import PS_PER_S, show_size
+from traffic.descriptor import block_descriptors, row_descriptors
 from traffic.draw import mix
 from traffic.emulator import FLOW
 from traffic.error import HandoffError
+from traffic.layer import Layers, all_layers
 from traffic.model import Model
+from traffic.reshard import Move, moves
 
 DEFAULT_BLOCK_BYTES: Final = 256 * 2**10
 """Bytes that one descriptor carries.
@@ -31,45 +32,105 @@ descriptors), 5.7 to 11.3 MB those of ai-dynamo/nixl#1401.
 DEFAULT_PRIORITY: Final = 3
 """The class of the data: priorities 3 and 4 are lossless in SONiC's default qos_config.j2."""
 
+_CHOICES: Final = {
+    "when": ("after_prefill", "layer_wise"),
+    "direction": ("push", "pull"),
+    "layout": ("nhd", "hnd"),
+    "staging": ("none", "gpu"),
+}
+
 
 @dataclass(frozen=True, slots=True)
 class Handoff:
     """How the KV cache moves.
 
-    ``block_bytes``: bytes a descriptor, at least 1. ``when``: ``after_prefill``, all bytes are
-    released together. ``direction``: ``push``, the prefill side writes. ``priority``: 0..7.
+    block_bytes: bytes a descriptor, at least 1. block_tokens: tokens of one block of the engine's
+        paged cache; when above 0 it decides the descriptors, and ``block_bytes`` does not.
+    when: ``after_prefill``, all bytes are released together; ``layer_wise``, as layers finish,
+        ``layers_per_chunk`` at a time.
+    direction: ``push``, the prefill side writes; ``pull``, the decode side asks and reads.
+    priority: 0..7.
+    merged: share of the borders between blocks that are contiguous on both sides, see
+        `traffic.descriptor.runs`; of blocks in tokens only.
+    layout: order inside a block, ``nhd`` (token before head) or ``hnd`` (head before token). Where
+        the two sides cut the heads differently a slice is contiguous for one token in ``nhd``, and
+        for a whole block in ``hnd``.
+    staging: ``gpu`` gathers what a rank sends into one buffer a layer and scatters it on the other
+        side, each at ``copy_bps`` (bits of cache a second, both reading and writing counted in).
     """
 
     block_bytes: int = DEFAULT_BLOCK_BYTES
     when: str = "after_prefill"
     direction: str = "push"
     priority: int = DEFAULT_PRIORITY
+    block_tokens: int = 0
+    merged: float = 0.0
+    layout: str = "nhd"
+    staging: str = "none"
+    copy_bps: int = 0
+    layers_per_chunk: int = 1
 
     def __post_init__(self) -> None:
         if self.block_bytes < 1:
             raise HandoffError(
                 f"handoff.block {self.block_bytes} B: must be at least 1 byte; write e.g. 256KiB"
             )
-        if self.when != "after_prefill":
-            raise HandoffError(
-                f"handoff.when {self.when[:40]!r}: not modelled; write after_prefill"
-            )
-        if self.direction != "push":
-            raise HandoffError(
-                f"handoff.direction {self.direction[:40]!r}: not modelled; write push"
-            )
+        for key, known in _CHOICES.items():
+            value: str = getattr(self, key)
+            if value not in known:
+                raise HandoffError(
+                    f"handoff.{key} {value[:40]!r}: not modelled; write {' or '.join(known)}"
+                )
         if not 0 <= self.priority <= 7:
             raise HandoffError(f"handoff.priority {self.priority}: write 0 to 7")
+        if self.block_tokens < 0:
+            raise HandoffError(f"handoff.block {self.block_tokens} tokens: write e.g. 16 tokens")
+        if not 0 <= self.merged <= 1:
+            raise HandoffError(f"handoff.merged {self.merged}: not a share; write e.g. 50%")
+        if self.merged and not self.block_tokens:
+            raise HandoffError(
+                "handoff.merged: only blocks of tokens merge; write handoff.block in tokens, "
+                "e.g. 16 tokens"
+            )
+        if (self.staging == "gpu") != (self.copy_bps > 0):
+            raise HandoffError(
+                f"handoff.staging {self.staging} with a copy rate of {self.copy_bps} bit/s: only "
+                "staging gpu copies, and needs a rate; write e.g. staging: gpu, copy: 4Tbps"
+            )
+        if self.layers_per_chunk < 1:
+            raise HandoffError(f"handoff.layers_per_chunk {self.layers_per_chunk}: write 1 or more")
+        if self.layer_wise and self.pull:
+            raise HandoffError(
+                "handoff.direction pull with handoff.when layer_wise: the decode side reads when "
+                "the prefill has ended; write direction push or when after_prefill"
+            )
 
+    @property
+    def layer_wise(self) -> bool:
+        """Whether layers are released as they finish."""
+        return self.when == "layer_wise"
 
-def check_pair(model: Model, prefill_tp: int, decode_tp: int) -> None:
-    """Refuse a pair of degrees between which a hand-off cannot be made, before a run."""
-    if prefill_tp != decode_tp:
-        raise HandoffError(
-            f"prefill tp {prefill_tp} to decode tp {decode_tp}: unequal degrees are not modelled; "
-            "write the same tp for both"
-        )
-    model.check_tp(prefill_tp)
+    @property
+    def pull(self) -> bool:
+        """Whether the decode side reads."""
+        return self.direction == "pull"
+
+    def copy_ps(self, size: int) -> int:
+        """The time to gather or scatter ``size`` bytes on one GPU; 0 without staging."""
+        return -(-size * 8 * PS_PER_S // self.copy_bps) if self.copy_bps else 0
+
+    def descriptors(self, model: Model, move: Move, layers: Layers, tokens: int) -> int:
+        """Work requests that carry one move of these layers of a prompt of ``tokens``."""
+        whole_blocks = self.staging == "gpu" or not move.sliced or self.layout == "hnd"
+        if tokens < 1 and (self.block_tokens or not whole_blocks):
+            raise HandoffError(f"hand-off of {tokens} tokens: must be at least 1")
+        if not whole_blocks:
+            return row_descriptors(model, layers, tokens)
+        if not self.block_tokens:
+            return -(-move.bytes // self.block_bytes)
+        if self.staging == "gpu":
+            return layers.total
+        return block_descriptors(model, layers, tokens, self.block_tokens, self.merged)
 
 
 def flows(
@@ -84,46 +145,44 @@ def flows(
     first_flow: int,
     release_ps: int,
     seed: int,
+    tokens: int = 0,
+    layers: Layers | None = None,
 ) -> NDArray[np.void]:
-    """The `FLOW` rows of one hand-off, one a rank, numbered from ``first_flow``.
+    """The `FLOW` rows of one hand-off, one a `traffic.reshard.Move`, numbered from ``first_flow``.
 
-    ``kv_bytes`` is `Model.kv_bytes` of what moves; ``source`` and ``destination`` are the host of
-    each rank. The rows carry ``sum(model.rank_bytes(kv_bytes, tp))`` bytes: ``kv_bytes`` exactly
-    unless ranks hold copies. A rank whose share is empty has no flow. Entropy is a hash of
-    (seed, request, rank), so that it does not depend on the order of anything.
+    ``kv_bytes`` is what moves: `Model.kv_bytes`, or those of ``layers`` where not all move
+    together; ``tokens`` of the prompt are needed where they decide the descriptors. ``source`` and
+    ``destination`` are the host of each rank. The rows carry ``kv_bytes`` exactly unless decode
+    ranks hold copies. Entropy is a hash of (seed, request, rank of the side that has more), so
+    that it depends on no order and is the same for every chunk of layers.
     """
-    tp = len(source)
-    if tp != len(destination):
-        check_pair(model, tp, len(destination))
+    p, d = len(source), len(destination)
     if kv_bytes < 1:
         raise HandoffError(f"hand-off {handoff_id}: {kv_bytes} bytes; must be at least 1")
-    block = handoff.block_bytes
+    layers = layers or all_layers(model)
     rows: list[tuple[int, ...]] = []
-    flow = first_flow
-    for rank, size in enumerate(model.rank_bytes(kv_bytes, tp)):
-        if not size:
-            continue
-        if source[rank] == destination[rank]:
+    for move in moves(model, kv_bytes, p, d, seed=seed, request=request):
+        sender, receiver = source[move.source], destination[move.destination]
+        if sender == receiver:
             raise HandoffError(
-                f"hand-off {handoff_id}: host {source[rank]} would send {show_size(size)} to "
+                f"hand-off {handoff_id}: host {sender} would send {show_size(move.bytes)} to "
                 "itself; give prefill and decode different hosts"
             )
         rows.append(
             (
-                flow,
+                first_flow + len(rows),
                 handoff_id,
-                source[rank],
-                destination[rank],
-                size,
-                -(-size // block),
-                entropy(seed, request, rank),
+                sender,
+                receiver,
+                move.bytes,
+                handoff.descriptors(model, move, layers, tokens),
+                entropy(seed, request, move.source if p > d else move.destination),
                 -1,
-                True,
+                not handoff.pull,
                 handoff.priority,
                 release_ps,
             )
         )
-        flow += 1
     return np.array(rows, dtype=FLOW)
 
 

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from topo.fabric import Fabric, Role
 from topo.route import Routes
+from topo.unit import PS_PER_S
 from traffic.compute import (
     DEFAULT_RESERVE,
     DecodeCost,
@@ -22,8 +23,9 @@ from traffic.compute import (
 )
 from traffic.error import ComputeError
 from traffic.gpu import Gpu
-from traffic.handoff import Handoff, check_pair
+from traffic.handoff import Handoff
 from traffic.model import Model
+from traffic.reshard import check_pair, rank_pairs
 
 DEFAULT_MAX_BATCH = 256
 """Sequences in one decode batch at most (the default of vLLM's max_num_seqs in its V1 engine)."""
@@ -79,17 +81,53 @@ def links(
 ) -> NDArray[np.int32]:
     """Links crossed from every prefill to every decode instance, -1 where some rank has no path.
 
-    Rank i sends to rank i; the farthest pair of ranks counts.
+    The farthest of the pairs of ranks between which bytes may move counts.
     """
-    tp = min(len(prefill[0]), len(decode[0]))
     far = np.zeros((len(prefill), len(decode)), np.int32)
     cut = np.zeros(far.shape, np.bool_)
-    for rank in range(tp):
-        near = routes.distances([p[rank] for p in prefill], [d[rank] for d in decode])
+    for source, destination in rank_pairs(len(prefill[0]), len(decode[0])):
+        near = routes.distances([p[source] for p in prefill], [d[destination] for d in decode])
         far = np.maximum(far, near)
         cut |= near < 0
     far[cut] = -1
     return far
+
+
+REQUEST_BYTES = 98
+"""A read request on the wire: a RETH of 16 bytes (InfiniBand specification, 9.3.2) in the 82 of
+preamble, Ethernet, IPv4, UDP, BTH, ICRC, FCS and gap."""
+
+
+def latencies(
+    fabric: Fabric,
+    routes: Routes,
+    prefill: tuple[tuple[int, ...], ...],
+    decode: tuple[tuple[int, ...], ...],
+) -> NDArray[np.int64]:
+    """The time of a lone read request from decode to prefill, prefill x decode, in picoseconds.
+
+    One `REQUEST_BYTES` frame over an idle shortest path: sending, propagation and switch latency
+    on every hop. -1 where some rank has no path; the slowest pair of ranks counts, since the cache
+    is ready when the last of them has read. The request takes no share of the links.
+    """
+    slow = np.zeros((len(prefill), len(decode)), np.int64)
+    for source, destination in rank_pairs(len(prefill[0]), len(decode[0])):
+        for i, senders in enumerate(prefill):
+            for j, readers in enumerate(decode):
+                paths = routes.paths(readers[destination], senders[source], limit=1)
+                one = _frame_ps(fabric, paths[0]) if paths else -1
+                slow[i, j] = -1 if one < 0 or slow[i, j] < 0 else max(int(slow[i, j]), one)
+    return slow
+
+
+def _frame_ps(fabric: Fabric, path: list[int]) -> int:
+    ports, total = fabric.ports, 0
+    for port in path:
+        rate, delay = int(ports.rate_bps[port]), int(ports.delay_ps[port])
+        switch = fabric.nodes[int(ports.node[port])].switch
+        total += delay + -(-REQUEST_BYTES * 8 * PS_PER_S // rate)
+        total += switch.latency_ps if switch is not None else 0
+    return total
 
 
 @dataclass(frozen=True)
@@ -145,8 +183,8 @@ class Pool:
 class Deployment:
     """A prefill and a decode pool of one model, and how the cache moves between them.
 
-    Refuses different models or KV formats, unequal tensor parallelism, weights that do not fit,
-    and a host in both pools.
+    Refuses different models or KV formats, degrees that `traffic.reshard.check_pair` does, weights
+    that do not fit, and a host in both pools.
     """
 
     prefill: Pool

@@ -6,7 +6,9 @@ whole sequence, first in first out -> the flows of the hand-off are released one
 later -> when the last of them has arrived the cache is ready -> after another control delay the
 request joins the batch at the next step boundary -> one token a step until it is finished. The
 first visible token is the first decode step's (vllm-project/vllm#51919), so the time to first
-token includes the hand-off.
+token includes the hand-off. A layer-wise hand-off picks and reserves when the prefill starts and
+releases each chunk of layers a control delay after it is computed; a pulled one waits for another
+control delay and for the read request to travel from decode to prefill.
 
 The emulator may have run past a completion that it reports, by less than the control delay; what
 a completion causes therefore happens a control delay later. Events at one instant are taken in
@@ -28,10 +30,11 @@ from numpy.typing import NDArray
 from topo.error import KvfabricError
 from topo.unit import PS_PER_S, PS_PER_US
 from traffic.batch import Batch, Sequence
-from traffic.emulator import FLOW, Emulator, Table
-from traffic.handoff import flows
+from traffic.emulator import Emulator, Table
 from traffic.instance import Deployment
+from traffic.layer import all_layers, chunks
 from traffic.policy.choice import Policy, PolicyError, Request, View, check_reach
+from traffic.release import Releases
 from traffic.request import RequestTable
 
 DEFAULT_CONTROL_DELAY_PS: Final = 20 * PS_PER_US
@@ -95,6 +98,7 @@ def serve(
     emulator: Emulator,
     *,
     hops: NDArray[np.int32],
+    latency_ps: NDArray[np.int64] | None = None,
     control_delay_ps: int = DEFAULT_CONTROL_DELAY_PS,
     until_ps: int | None = None,
     progress: Callable[[int, int], None] | None = None,
@@ -103,9 +107,10 @@ def serve(
     """Serve the requests until all are done, or until ``until_ps``.
 
     ``hops`` is prefill x decode instances, links crossed, -1 where there is no path (see
-    `traffic.instance.links`). ``control_delay_ps`` must be at least the emulator's window.
-    ``progress`` is called now and then with the requests done and their number. ``seed`` makes the
-    entropy of the flows. The emulator must be fresh.
+    `traffic.instance.links`); ``latency_ps`` likewise the time of a read request between them
+    (`traffic.instance.latencies`), which a pulled hand-off needs. ``control_delay_ps`` must be at
+    least the emulator's window. ``progress`` is called now and then with the requests done and
+    their number. ``seed`` makes the entropy of the flows. The emulator must be fresh.
 
     Raises `PolicyError` when the policy may pick, or picks, a pair without a path.
     """
@@ -116,8 +121,13 @@ def serve(
         raise ServingError(
             f"control delay {control_delay_ps} ps: a decision takes time; write e.g. 20us"
         )
+    if deployment.handoff.pull and (latency_ps is None or latency_ps.shape != shape):
+        raise ServingError(
+            "a pulled hand-off starts with a read request: give latency_ps, one row a prefill "
+            f"and one column a decode instance, {shape}"
+        )
     check_reach(policy, hops)
-    run = _Run(requests, deployment, policy, emulator, hops, control_delay_ps, seed)
+    run = _Run(requests, deployment, policy, emulator, hops, latency_ps, control_delay_ps, seed)
     run.go(until_ps, progress)
     return run.outcome()
 
@@ -132,6 +142,7 @@ class _Run:
         policy: Policy,
         emulator: Emulator,
         hops: NDArray[np.int32],
+        latency_ps: NDArray[np.int64] | None,
         control_delay_ps: int,
         seed: int,
     ) -> None:
@@ -139,7 +150,7 @@ class _Run:
         self._policy = policy
         self._emulator = emulator
         self._delay = control_delay_ps
-        self._seed = seed
+        self._latency = latency_ps if deployment.handoff.pull else None
         count = self._count = len(requests)
         self._arrival: list[int] = requests.arrival_ps.tolist()
         self._input: list[int] = requests.input_tokens.tolist()
@@ -174,9 +185,10 @@ class _Run:
         self._events = [(at, int(_Kind.ARRIVAL), r, 0) for r, at in enumerate(self._arrival)]
         heapify(self._events)
         self._prefill_ps: dict[int, int] = {}
-        self._missing: dict[int, int] = {}
-        self._rows: list[bytes] = []
-        self._flows = 0
+        how, kind = deployment.handoff, prefill.model
+        self._releases = Releases(how, kind, prefill.kv_dtype, emulator, seed)
+        self._whole = all_layers(kind)
+        self._chunks = chunks(kind, how.layers_per_chunk) if how.layer_wise else ()
         self._done = 0
         self._end = 0
 
@@ -187,7 +199,7 @@ class _Run:
             at = self._events[0][0] if self._events else self._end + STALL_PS
             if until_ps is not None:
                 at = min(at, until_ps)
-            if self._missing:
+            if self._releases.under_way:
                 advance = self._emulator.advance(at)
                 self._end = advance.now_ps
                 if advance.completions.size:
@@ -256,6 +268,8 @@ class _Run:
             self._prefill_ps[tokens] = duration
         self._at["prefill_start_ps"][request] = now
         heappush(self._events, (now + duration, int(_Kind.PREFILL_END), request, 0))
+        if self._chunks and self._output[request]:
+            self._choose_decode(request, now)
 
     def _prefilled(self, request: int, now: int) -> None:
         prefill = self._prefill[request]
@@ -269,7 +283,11 @@ class _Run:
             self._start_prefill(queue[0], now)
         if not self._output[request]:
             self._finish(request, now)
-            return
+        elif not self._chunks:
+            self._choose_decode(request, now)
+
+    def _choose_decode(self, request: int, now: int) -> None:
+        prefill, view = self._prefill[request], self._view
         chosen = self._policy.decode(self._ask(request), prefill, view)
         self._check("decode", chosen, len(self._batch))
         if view.hops[prefill, chosen] < 0:
@@ -289,37 +307,33 @@ class _Run:
         while waiting and self._reserved[decode] + self._need[waiting[0]] <= self._capacity:
             request = waiting.popleft()
             self._reserved[decode] += self._need[request]
-            self._send(request, now + self._delay)
+            self._send(request, now)
 
-    def _send(self, request: int, release: int) -> None:
-        deployment = self._deployment
-        rows = flows(
-            deployment.handoff,
-            deployment.prefill.model,
-            kv_bytes=self._kv[request],
-            source=deployment.prefill.instances[self._prefill[request]],
-            destination=deployment.decode.instances[self._decode[request]],
-            request=request,
-            handoff_id=request,
-            first_flow=self._flows,
-            release_ps=release,
-            seed=self._seed,
+    def _send(self, request: int, now: int) -> None:
+        prefill, decode = self._prefill[request], self._decode[request]
+        release = now + self._delay
+        if self._latency is not None:
+            release += self._delay + int(self._latency[prefill, decode])
+        parts = [(release, self._whole)]
+        if self._chunks:
+            start = self._at["prefill_start_ps"][request]
+            took = self._prefill_ps[self._input[request]]
+            parts = [
+                (max(start + took * done // self._whole.total, now) + self._delay, layers)
+                for layers, done in self._chunks
+            ]
+        self._at["handoff_release_ps"][request] = self._releases.send(
+            request,
+            self._input[request],
+            self._deployment.prefill.instances[prefill],
+            self._deployment.decode.instances[decode],
+            parts,
         )
-        self._at["handoff_release_ps"][request] = release
-        self._flows += len(rows)
-        self._missing[request] = len(rows)
-        self._rows.append(rows.tobytes())
-        self._emulator.submit(rows)
 
     def _complete(self, completions: NDArray[np.void]) -> None:
-        for _, request, finish in completions.tolist():
-            left = self._missing[request] - 1
-            if left:
-                self._missing[request] = left
-                continue
-            del self._missing[request]
-            self._at["kv_ready_ps"][request] = finish
-            heappush(self._events, (finish + self._delay, int(_Kind.READY), request, 0))
+        for request, at in self._releases.ready(completions):
+            self._at["kv_ready_ps"][request] = at
+            heappush(self._events, (at + self._delay, int(_Kind.READY), request, 0))
 
     def _ready(self, request: int, now: int) -> None:
         decode = self._decode[request]
@@ -381,5 +395,4 @@ class _Run:
         empty = self._output.count(0)
         if empty:
             notes.append(f"{empty} request(s) have no output and end with their prefill.")
-        rows = np.frombuffer(b"".join(self._rows), FLOW)
-        return Outcome(table, rows, self._end, tuple(notes))
+        return Outcome(table, self._releases.table(), self._end, tuple(notes))

@@ -1,5 +1,6 @@
 """A hand-off as flows: bytes to the byte, ranks to ranks, and where the entropy comes from."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -9,9 +10,10 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from traffic.emulator import FLOW
-from traffic.error import HandoffError
-from traffic.handoff import Handoff, check_pair, entropy, flows
+from traffic.error import ComputeError, HandoffError
+from traffic.handoff import Handoff, entropy, flows
 from traffic.model import Model, model, models
+from traffic.reshard import check_pair
 
 LLAMA = model("Llama-3.1-70B")
 KNOWN = [name for name, found in models().items() if found.parameters]
@@ -108,12 +110,16 @@ def test_entropy_is_evenly_spread() -> None:
     assert ((counts - 1000) ** 2 / 1000).sum() < 44.3
 
 
-def test_unequal_degrees_are_refused_before_a_run_and_in_it() -> None:
-    with pytest.raises(HandoffError, match=r"prefill tp 4 to decode tp 8: .*write the same tp"):
-        check_pair(LLAMA, 4, 8)
-    with pytest.raises(HandoffError, match="prefill tp 8 to decode tp 1"):
-        made(destination=[100])
-    check_pair(LLAMA, 8, 8)
+def test_degrees_of_which_neither_divides_the_other_are_refused_before_a_run_and_in_it() -> None:
+    twelve = replace(LLAMA, name="twelve", kv_heads=12, q_heads=24, useful_tp=12)
+    with pytest.raises(HandoffError, match="prefill tp 4 to decode tp 6: neither divides"):
+        check_pair(twelve, 4, 6)
+    with pytest.raises(HandoffError, match="prefill tp 4 to decode tp 6: neither divides"):
+        made(twelve, tp=4, destination=range(100, 106))
+    with pytest.raises(ComputeError, match="tp 3: Llama"):
+        check_pair(LLAMA, 8, 3)
+    for prefill, decode in ((8, 8), (4, 8), (8, 1), (16, 8), (8, 32)):
+        check_pair(LLAMA, prefill, decode)
 
 
 def test_a_host_does_not_hand_over_to_itself() -> None:
@@ -125,9 +131,21 @@ def test_a_host_does_not_hand_over_to_itself() -> None:
     ("settings", "told"),
     [
         ({"block_bytes": 0}, "handoff.block 0 B"),
-        ({"when": "layerwise"}, "handoff.when 'layerwise': not modelled; write after_prefill"),
-        ({"direction": "pull"}, "handoff.direction 'pull': not modelled; write push"),
+        ({"when": "layerwise"}, "handoff.when 'layerwise': not modelled; write after_prefill or"),
+        ({"direction": "drag"}, "handoff.direction 'drag': not modelled; write push or pull"),
+        ({"layout": "hdn"}, "handoff.layout 'hdn': not modelled; write nhd or hnd"),
+        ({"staging": "cpu", "copy_bps": 1}, "handoff.staging 'cpu': not modelled; write none or"),
+        ({"staging": "gpu"}, "handoff.staging gpu with a copy rate of 0 bit/s"),
+        ({"copy_bps": 10**12}, "handoff.staging none with a copy rate of 1000000000000 bit/s"),
         ({"priority": 8}, "handoff.priority 8: write 0 to 7"),
+        ({"block_tokens": -1}, "handoff.block -1 tokens: write e.g. 16 tokens"),
+        ({"block_tokens": 16, "merged": 1.5}, "handoff.merged 1.5: not a share"),
+        ({"merged": 0.5}, "handoff.merged: only blocks of tokens merge"),
+        ({"layers_per_chunk": 0}, "handoff.layers_per_chunk 0: write 1 or more"),
+        (
+            {"direction": "pull", "when": "layer_wise"},
+            "handoff.direction pull with handoff.when layer_wise: .*write direction push",
+        ),
     ],
 )
 def test_settings_that_are_not_modelled_are_refused(settings: dict[str, Any], told: str) -> None:

@@ -1,7 +1,8 @@
 """What a policy is asked, what it may look at, and what it must answer.
 
 The router picks the prefill instance when a request arrives and the decode instance when its
-prefill ends (prefill first, as in ai-dynamo's router). Instances are numbered from 0 in each pool.
+prefill ends, or starts where layers are handed over as they finish (prefill first, as in
+ai-dynamo's router). Instances are numbered from 0 in each pool.
 A policy that cannot see the network may pick a pair that no path joins; `check_reach` finds that
 before a run.
 """
@@ -79,7 +80,8 @@ class Policy(Protocol):
         ...
 
     def decode(self, request: Request, prefill: int, view: View) -> int:
-        """The decode instance, chosen at the end of the prefill on instance ``prefill``."""
+        """The decode instance, chosen at the end of the prefill on instance ``prefill``, or at its
+        start where the hand-off is layer-wise."""
         ...
 
     def pairs(self, hops: NDArray[np.int32]) -> NDArray[np.bool_]:
