@@ -118,10 +118,10 @@ class SharedTable:
             found[place] = np.where(least < 0, -1, least + 1)
         return found
 
-    @cached_property
+    @property
     def hops(self) -> Hops:
         """See `Table`."""
-        return self.reach(np.arange(len(self._is_host), dtype=np.int32))
+        return self._all_hops
 
     @property
     def first(self) -> Index:
@@ -139,6 +139,10 @@ class SharedTable:
         shared = (self._hops, self._choice, self._sets, self._set_first)
         a_node = (self._is_host, self._row, self._inner, self._inner_first, self._peer_row)
         return sum(int(array.nbytes) for array in (*shared, *a_node))
+
+    @cached_property
+    def _all_hops(self) -> Hops:
+        return self.reach(np.arange(len(self._is_host), dtype=np.int32))
 
     @cached_property
     def _flat(self) -> tuple[Index, Index]:
@@ -159,7 +163,8 @@ class SharedTable:
         np.cumsum(counts.ravel(), out=first[1:])
         ports = np.empty(int(first[-1]), np.int32)
         for node in range(nodes):
-            begin, end = first[node * self._groups], first[(node + 1) * self._groups]
+            begin = int(first[node * self._groups])
+            end = int(first[(node + 1) * self._groups])
             if self._is_host[node]:
                 own = self._ports_of(node)
                 ports[begin:end] = own[np.nonzero(self._closer(node).T)[1]]

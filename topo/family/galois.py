@@ -50,12 +50,10 @@ class Field:
     def _primitive(self) -> list[int]:
         """The powers of the first primitive element found."""
         for low in product(range(self.p), repeat=self.n):
-            powers = [1]
-            while len(powers) < self.q:
-                following = self._times(powers[-1], list(low))
-                if following in (0, 1):
-                    break
+            powers, following = [1], self._times(1, list(low))
+            while following not in (0, 1) and len(powers) < self.q:
                 powers.append(following)
+                following = self._times(following, list(low))
             if len(powers) == self.q - 1 and following == 1:
                 return powers
         raise AssertionError(f"GF({self.q}) has a primitive element")
