@@ -7,6 +7,7 @@ import json
 import re
 import sys
 from collections import Counter
+from itertools import pairwise
 from pathlib import Path
 from types import ModuleType
 
@@ -260,6 +261,19 @@ def test_a_flow_file_counts_flows_and_orders_them_by_start():
     for flow in (HpccFlow(0, 2, 1, 0), HpccFlow(0, 0, 1, 0), HpccFlow(0, 1, 2**32, 0)):
         with pytest.raises(FabricError):
             flow_file(fabric, [flow])
+
+
+def test_names_that_are_marks_of_a_language_are_names(tmp_path):
+    marks = ["{", "}", "[", "]", "--", "graph", "=", ":", ";", "node", "]]>", "&amp;", "~", "null"]
+    fabric = Fabric("}", name="{")
+    nodes = [fabric.add_host(mark) for mark in [*marks, "- a", "#", "//", "'", '"', "*a", "%s"]]
+    for a, b in pairwise(nodes):
+        fabric.connect(a, b, rate_bps=GBPS)
+    for form in ("json", "graphml", "containerlab", "ptm", "netbox"):
+        write_fabric(fabric, tmp_path / form, form)
+        found = read_fabric(tmp_path / form, form)
+        assert found.links == fabric.links
+        assert [n.name for n in found.nodes] == [n.name for n in fabric.nodes]
 
 
 def test_impairments_shape_both_ends_of_every_cable():

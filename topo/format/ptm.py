@@ -63,11 +63,11 @@ class _Parser:
 
     def fabric(self) -> Fabric:
         self._take("graph")
-        if self._next()[1] != "{":
-            name = self._name("the graph's name")
-            self.draft.title(self._next()[0], family="file", name=name)
+        if not self._sees("{"):
+            line = self._next()[0]
+            self.draft.title(line, family="file", name=self._name("the graph's name"))
         self._take("{")
-        while self._next()[1] != "}":
+        while not self._sees("}"):
             self._statement()
         self._take("}")
         if self.at < len(self.tokens):
@@ -76,30 +76,30 @@ class _Parser:
         return self.draft.fabric()
 
     def _statement(self) -> None:
-        line, text, quoted = self._next()
-        if not quoted and text in ("subgraph", "{", "graph", "node", "edge"):
-            raise self.draft.error(line, f"{text}: not read; write plain nodes and edges")
+        line = self._next()[0]
+        for word in ("subgraph", "{", "graph", "node", "edge"):
+            if self._sees(word):
+                raise self.draft.error(line, f"{word}: not read; write plain nodes and edges")
         name = self._name("a node")
-        mark = self._next()[1]
-        if mark == "=":
+        if self._sees("="):
             self._take("=")
             value = self._name("a value")
             if name == "family":
                 self.draft.title(line, family=value, name=self.draft.name or "fabric")
             elif not _PTMD.fullmatch(name):
                 raise self.draft.error(line, f"{shown(name)} {shown(value)}: no setting of ptmd")
-        elif mark == ":":
+        elif self._sees(":"):
             a = (name, self._port())
-            if self._next()[1] == "->":
+            if self._sees("->"):
                 raise self.draft.error(line, "a directed edge; write -- between the two ports")
             self._take("--")
             b = (self._name("a node"), self._port())
             self._edge(line, a, b, self._attributes())
-        elif mark == "--":
+        elif self._sees("--"):
             raise self.draft.error(line, f'{shown(name)} has no port; write "{name}":"swp1"')
         else:
             self._node(line, name, self._attributes())
-        if self._next()[1] == ";":
+        if self._sees(";"):
             self._take(";")
 
     def _node(self, line: int, name: str, given: dict[str, str]) -> None:
@@ -128,16 +128,16 @@ class _Parser:
 
     def _attributes(self) -> dict[str, str]:
         found: dict[str, str] = {}
-        while self._next()[1] == "[":
+        while self._sees("["):
             self._take("[")
-            while self._next()[1] != "]":
+            while not self._sees("]"):
                 line = self._next()[0]
                 key = self._name("an attribute")
                 self._take("=")
                 if key in found:
                     raise self.draft.error(line, f"attribute {shown(key)} stands twice")
                 found[key] = self._name("a value")
-                if self._next()[1] in (",", ";"):
+                if self._sees(",") or self._sees(";"):
                     self.at += 1
             self._take("]")
         return found
@@ -147,6 +147,11 @@ class _Parser:
             line = self.tokens[-1][0] if self.tokens else 1
             raise self.draft.error(line, "ends too early; close the graph with }")
         return self.tokens[self.at]
+
+    def _sees(self, mark: str) -> bool:
+        """Whether a mark or a word comes next; the same text in quotes is a name."""
+        _, text, quoted = self._next()
+        return not quoted and text == mark
 
     def _name(self, what: str) -> str:
         line, text, quoted = self._next()
@@ -160,8 +165,8 @@ class _Parser:
         return self._name("a port")
 
     def _take(self, text: str) -> None:
-        line, found, quoted = self._next()
-        if quoted or found != text:
+        if not self._sees(text):
+            line, found, _ = self._next()
             raise self.draft.error(line, f"{shown(found)} where {text} should stand")
         self.at += 1
 
