@@ -18,9 +18,11 @@ from emulate.fluid import FluidEmulator
 from emulate.marking import Threshold
 from emulate.packet import PacketEmulator
 from emulate.transport import Transport
+from kvfabric.handoff import handoff_of
 from kvfabric.quantity import Rate
 from kvfabric.scenario import EcnPart, Scenario
 from kvfabric.source import Place, ScenarioError, Source
+from kvfabric.workload import synthetic
 from topo.error import KvfabricError
 from topo.fabric import Fabric, Role, Switch
 from topo.family.registry import build
@@ -28,14 +30,12 @@ from topo.placement import place
 from topo.route import Routes, equal_cost
 from traffic.emulator import Emulator
 from traffic.gpu import gpu
-from traffic.handoff import Handoff
-from traffic.instance import Deployment, Pool, instances, links
+from traffic.instance import Deployment, Pool, instances, latencies, links
 from traffic.model import model
 from traffic.policy.choice import Policy, PolicyError, check_reach
 from traffic.policy.registry import check_settings, policy
 from traffic.request import RequestTable
 from traffic.trace.registry import trace
-from traffic.workload import profile, synthesise
 
 _SHAPE: Final = (
     *("oversubscription", "breakout", "gpus_per_server"),
@@ -64,7 +64,8 @@ def located(source: Source, *where: str) -> Iterator[None]:
 class Stage:
     """Everything of a scenario but the policy and the requests; alternatives may share one.
 
-    ``hops`` is prefill x decode instances, links crossed, -1 without a path.
+    ``hops`` is prefill x decode instances, links crossed, -1 without a path; ``latency_ps`` the
+    same for the time of a read request, None where the prefill side pushes.
     """
 
     fabric: Fabric
@@ -73,6 +74,7 @@ class Stage:
     discipline: Discipline
     transport: Transport
     hops: NDArray[np.int32]
+    latency_ps: NDArray[np.int64] | None = None
 
     def emulator(self, kind: str, seed: int) -> Emulator:
         """A fresh emulator, ``packet`` or ``fluid``."""
@@ -87,8 +89,10 @@ def stage(scenario: Scenario, source: Source) -> Stage:
     routes = equal_cost(fabric)
     deployment = deployment_of(scenario, source, fabric)
     discipline, transport = network_of(scenario, source)
-    hops = links(routes, deployment.prefill.instances, deployment.decode.instances)
-    ready = Stage(fabric, routes, deployment, discipline, transport, hops)
+    pools = deployment.prefill.instances, deployment.decode.instances
+    hops = links(routes, *pools)
+    latency = latencies(fabric, routes, *pools) if deployment.handoff.pull else None
+    ready = Stage(fabric, routes, deployment, discipline, transport, hops, latency)
     with located(source, "network"):
         ready.emulator(scenario.run.emulator, 0)
     return ready
@@ -162,9 +166,7 @@ def deployment_of(scenario: Scenario, source: Source, fabric: Fabric) -> Deploym
             pools.append(Pool(groups, kind, card, part.tp, part.max_batch))
             _ = pools[-1].kv_capacity_bytes
     with located(source, "handoff"):
-        cut = Handoff(
-            int(scenario.handoff.block), scenario.handoff.when, scenario.handoff.direction
-        )
+        cut = handoff_of(scenario.handoff)
     with located(source, "instance"):
         return Deployment(pools[0], pools[1], cut)
 
@@ -212,23 +214,14 @@ def requests_of(scenario: Scenario, source: Source, seed: int) -> tuple[RequestT
                 trace_path(part.trace.file, source),
                 window_ps=part.trace.window,
                 scale_rate=part.trace.scale_rate,
+                scale_length=part.trace.scale_length,
                 count=part.count,
                 jitter=part.trace.jitter,
                 seed=seed,
             )
         return found.requests, [f"Trace {Path(part.trace.file).name}: {found.source}", *found.notes]
-    arrivals = part.arrivals
     with located(source, "requests"):
-        lengths = profile(part.profile)
-        table = synthesise(
-            lengths,
-            count=part.count,
-            rate_per_s=float(arrivals.rate),
-            seed=seed,
-            process=arrivals.process,
-            cv=arrivals.cv,
-        )
-    return table, [f"Lengths: profile {lengths.name}, {lengths.source}."]
+        return synthetic(part, seed, lambda file: trace_path(file, source))
 
 
 def trace_path(file: str, source: Source) -> Path:

@@ -27,8 +27,8 @@ from analysis.record import (
 from kvfabric.build import Stage, impossible, requests_of, stage, trace_path
 from kvfabric.limit import not_modelled
 from kvfabric.load import Study
+from kvfabric.request import RequestsPart
 from kvfabric.run import CellJob, fabric_fact, run_cell
-from kvfabric.scenario import RequestsPart
 from kvfabric.sweep import sweep
 from topo.error import KvfabricError
 

@@ -6,26 +6,11 @@ These are the keys that may stand in a file, with their defaults; `kvfabric.load
 from typing import Annotated, Any, Literal
 
 import msgspec
-from msgspec import Meta, Struct
+from msgspec import Meta
 
-from kvfabric.quantity import (
-    Duration,
-    Factor,
-    Frequency,
-    Length,
-    Rate,
-    Share,
-    Size,
-    written,
-)
-
-Count = Annotated[int, Meta(ge=1, le=10_000_000)]
-Small = Annotated[int, Meta(ge=1, le=65_536)]
-Positive = Annotated[float, Meta(gt=0, le=1e9)]
-
-
-class Part(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A mapping of the scenario file; unknown keys are refused."""
+from kvfabric.part import Part, Positive, Small
+from kvfabric.quantity import Block, Duration, Factor, Length, Rate, Share, Size, written
+from kvfabric.request import RequestsPart
 
 
 class SwitchPart(Part, frozen=True):
@@ -102,40 +87,18 @@ class InstancesPart(Part, frozen=True):
     decode: InstancePart = msgspec.field(default_factory=InstancePart)
 
 
-class ArrivalsPart(Part, frozen=True):
-    """When requests arrive. ``cv`` is the coefficient of variation of gamma gaps."""
-
-    process: Literal["poisson", "gamma", "deterministic"] = "poisson"
-    rate: Frequency = written(Frequency, "100/s")
-    cv: Positive = 1.0
-
-
-class TracePart(Part, frozen=True):
-    """A recorded trace: a window of its time, played faster by ``scale_rate``."""
-
-    file: str
-    window: tuple[Duration, Duration] | None = None
-    scale_rate: Positive = 1.0
-    jitter: bool = True
-
-
-class RequestsPart(Part, frozen=True):
-    """The requests of one seed: a profile with arrivals, or a trace; ``count`` at most."""
-
-    profile: str = "base"
-    arrivals: ArrivalsPart = msgspec.field(default_factory=ArrivalsPart)
-    trace: TracePart | None = None
-    tokens_per_word: Positive = 1.33
-    count: Count = 100
-
-
 class HandoffPart(Part, frozen=True):
-    """How the KV cache is cut and moved."""
+    """How the KV cache is cut and moved: see docs/workloads.md."""
 
-    when: Literal["after_prefill"] = "after_prefill"
-    direction: Literal["push"] = "push"
-    block: Size = written(Size, "256KiB")
+    when: Literal["after_prefill", "layer_wise"] = "after_prefill"
+    direction: Literal["push", "pull"] = "push"
+    block: Block = written(Block, "256KiB")
     per_descriptor: Duration = written(Duration, "0us")
+    merged: Share = written(Share, "0%")
+    layout: Literal["nhd", "hnd"] = "nhd"
+    staging: Literal["none", "gpu"] = "none"
+    copy: Rate | None = None
+    layers_per_chunk: Small = 1
 
 
 class EcnPart(Part, frozen=True):
@@ -245,4 +208,6 @@ class Scenario(Part, frozen=True):
 class ScenarioFile(Scenario, frozen=True):
     """What may stand in a file: a scenario and lists of alternatives over any of its keys."""
 
-    compare: dict[str, Annotated[list[Any], Meta(min_length=1, max_length=1000)]] = {}
+    compare: dict[str, Annotated[list[Any], Meta(min_length=1, max_length=1000)]] = msgspec.field(
+        default_factory=dict
+    )

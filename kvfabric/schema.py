@@ -5,8 +5,9 @@ from typing import Any
 
 import msgspec
 
+from kvfabric.part import Part
 from kvfabric.quantity import quantity_schema, read_quantity
-from kvfabric.scenario import Part, ScenarioFile
+from kvfabric.scenario import ScenarioFile
 
 
 def scenario_schema() -> dict[str, Any]:

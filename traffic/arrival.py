@@ -1,7 +1,7 @@
-"""When requests arrive: renewal processes of a given mean rate, in integer picoseconds.
+"""When requests arrive: processes of a given mean rate, in integer picoseconds.
 
-The first request comes one gap after the start of the run. Gaps are rounded to the picosecond one
-by one, so that arrivals never decrease.
+The first request comes one gap after the start of the run. Gaps of renewal processes are rounded
+to the picosecond one by one, so that arrivals never decrease.
 """
 
 from math import isfinite
@@ -12,21 +12,29 @@ from numpy.typing import NDArray
 
 from topo.unit import PS_PER_S
 from traffic.error import RequestError
+from traffic.modulation import Modulation, diurnal, on_off
 
-PROCESSES: Final = ("poisson", "deterministic", "gamma")
+PROCESSES: Final = ("poisson", "deterministic", "gamma", "on_off", "diurnal")
 """Names of the arrival processes."""
 
 _LONGEST_S: Final = 4_000_000
 
 
 def arrivals(
-    process: str, rate_per_s: float, count: int, random: np.random.Generator, *, cv: float = 1.0
+    process: str,
+    rate_per_s: float,
+    count: int,
+    random: np.random.Generator,
+    *,
+    cv: float = 1.0,
+    modulation: Modulation | None = None,
 ) -> NDArray[np.int64]:
     """The arrival times of ``count`` requests, picoseconds, non-decreasing.
 
     ``poisson``: exponential gaps. ``deterministic``: request i arrives at (i + 1) / rate.
     ``gamma``: gamma gaps of mean 1 / rate whose coefficient of variation is ``cv``: 1 is Poisson,
-    above 1 is burstier (the arrival model of BurstGPT, arXiv 2401.17644). A rate that is not
+    above 1 is burstier (the arrival model of BurstGPT, arXiv 2401.17644). ``on_off`` and
+    ``diurnal``: as ``modulation`` says, by default one of default shape. A rate that is not
     positive, an unknown process or a span beyond 4e6 s is refused with a `RequestError`.
     """
     if not isfinite(rate_per_s) or rate_per_s <= 0:
@@ -38,6 +46,10 @@ def arrivals(
             f"{count} requests at {rate_per_s:g}/s: would last beyond {_LONGEST_S} s; "
             "raise the rate or lower the count"
         )
+    if process == "on_off":
+        return on_off(rate_per_s, count, random, modulation or Modulation())
+    if process == "diurnal":
+        return diurnal(rate_per_s, count, random, modulation or Modulation())
     mean_ps = PS_PER_S / rate_per_s
     if process == "poisson":
         gaps = random.exponential(mean_ps, count)

@@ -2,7 +2,8 @@
 
 A value below 1 is drawn again rather than raised to 1, as llmperf does in
 ``sample_random_positive_int`` (ray-project/llmperf src/llmperf/utils.py), so that no spike stands
-at the bound. Values are rounded to the nearest token, where llmperf rounds down.
+at the bound. Values are rounded to the nearest token, where llmperf rounds down. Means and spreads
+are those of the distribution before this: a wide one ends up a little longer and narrower.
 """
 
 from collections.abc import Callable
@@ -80,6 +81,27 @@ class Lognormal:
         variance = log(1 + (self.std / self.mean) ** 2)
         mu = log(self.mean) - variance / 2
         return _redrawn(count, lambda n: random.lognormal(mu, sqrt(variance), n))
+
+
+@dataclass(frozen=True, slots=True)
+class Gamma:
+    """Gamma of the given mean and standard deviation in tokens; equal ones are an exponential."""
+
+    mean: float
+    std: float
+
+    def __post_init__(self) -> None:
+        _check(self.mean, self.std)
+        if not self.mean / 1000 <= self.std <= 10 * self.mean:
+            raise RequestError(
+                f"gamma length {self.mean:g} +- {self.std:g} tokens: the spread must be "
+                "0.001 to 10 times the mean; write a constant or a lognormal length"
+            )
+
+    def draw(self, count: int, random: np.random.Generator) -> NDArray[np.int32]:
+        """``count`` lengths; shape (mean/std)^2, scale std^2/mean."""
+        shape = (self.mean / self.std) ** 2
+        return _redrawn(count, lambda n: random.gamma(shape, self.mean / shape, n))
 
 
 def _check(mean: float, std: float) -> None:

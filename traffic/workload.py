@@ -4,7 +4,6 @@ Three lengths are kept apart: text in words, tokens, and KV bytes. The table hol
 follow from them by a tokeniser ratio and are for reports only, KV bytes by the model.
 """
 
-from dataclasses import dataclass
 from typing import Final
 
 from numpy import float64
@@ -12,7 +11,8 @@ from numpy.typing import NDArray
 
 from traffic.arrival import arrivals
 from traffic.error import RequestError
-from traffic.length import Length, Normal
+from traffic.modulation import Modulation
+from traffic.profile import BASE, Lengths
 from traffic.request import RequestTable, request_table
 from traffic.seed import generator
 
@@ -20,53 +20,21 @@ TOKENS_PER_WORD: Final = 1.33
 """Tokens a word of English text: OpenAI's rule of thumb that a token is about 3/4 of a word."""
 
 
-@dataclass(frozen=True, slots=True)
-class Profile:
-    """Input and output lengths, drawn independently of each other, and where they come from."""
-
-    name: str
-    input: Length
-    output: Length
-    source: str
-
-
-BASE: Final = Profile(
-    name="base",
-    input=Normal(550, 150),
-    output=Normal(150, 20),
-    source=(
-        "the shape of the llmperf runs (ray-project/llmperf README: input 550 +- 150, "
-        "output 150 +- 10), with a wider output"
-    ),
-)
-"""Input 550 +- 150 tokens, output 150 +- 20 tokens."""
-
-PROFILES: Final = {BASE.name: BASE}
-"""Every profile by name."""
-
-
-def profile(name: str) -> Profile:
-    """The profile of that name."""
-    try:
-        return PROFILES[name]
-    except KeyError:
-        known = ", ".join(PROFILES)
-        raise RequestError(f"profile {name[:40]!r}: not known; write one of {known}") from None
-
-
 def synthesise(
-    lengths: Profile = BASE,
+    lengths: Lengths = BASE,
     *,
     count: int,
     rate_per_s: float,
     seed: int,
     process: str = "poisson",
     cv: float = 1.0,
+    modulation: Modulation | None = None,
 ) -> RequestTable:
     """``count`` requests of a profile at a mean rate in requests/s; the same seed, the same table.
 
-    Arrivals, inputs and outputs are three independent streams of the seed: a change of the rate
-    leaves the lengths as they are, and a change of the profile the arrivals.
+    Arrivals, inputs and outputs are independent streams of the seed: a change of the rate leaves
+    the lengths as they are, and a change of the profile the arrivals. ``process``, ``cv`` and
+    ``modulation`` are those of `traffic.arrival.arrivals`.
 
     >>> table = synthesise(count=3, rate_per_s=400, seed=1, process="deterministic")
     >>> table.arrival_ps.tolist()
@@ -74,11 +42,10 @@ def synthesise(
     """
     if count < 1:
         raise RequestError(f"count {count}: a workload needs at least 1 request")
-    return request_table(
-        arrival_ps=arrivals(process, rate_per_s, count, generator(seed, "arrival"), cv=cv),
-        input_tokens=lengths.input.draw(count, generator(seed, "input length")),
-        output_tokens=lengths.output.draw(count, generator(seed, "output length")),
-    )
+    random = generator(seed, "arrival")
+    at = arrivals(process, rate_per_s, count, random, cv=cv, modulation=modulation)
+    inputs, outputs = lengths.draw(count, seed)
+    return request_table(arrival_ps=at, input_tokens=inputs, output_tokens=outputs)
 
 
 def words(tokens: NDArray[float64], tokens_per_word: float = TOKENS_PER_WORD) -> NDArray[float64]:

@@ -13,7 +13,8 @@ from traffic.error import RequestError
 from traffic.length import Constant, Length, Lognormal, Normal
 from traffic.request import RequestTable
 from traffic.seed import generator
-from traffic.workload import BASE, Profile, profile, synthesise, words
+from traffic.profile import BASE, Profile, profile
+from traffic.workload import synthesise, words
 
 MANY = 20_000
 SIGMAS = 5
