@@ -9,7 +9,7 @@ import numpy as np
 from hypothesis import HealthCheck, assume, given, reject, settings
 from hypothesis import strategies as st
 
-from topo.capacity import mu, oversubscription
+from topo.capacity import distance_counts, mu, oversubscription
 from topo.error import FabricError
 from topo.fabric import Fabric, Kind, Role, Switch
 from topo.family.registry import FAMILIES, build
@@ -170,12 +170,14 @@ def test_mu_is_the_flow_that_networkx_finds(made):
 
 @law
 @given(fabrics(), st.randoms(use_true_random=False))
-def test_relabelling_keeps_mu(made, random):
+def test_relabelling_keeps_mu_and_distances(made, random):
     fabric, _ = made
     nodes, links = list(range(len(fabric.nodes))), list(range(len(fabric.links)))
     random.shuffle(nodes)
     random.shuffle(links)
-    assert mu(rebuilt(fabric, nodes, links)) == mu(fabric)
+    other = rebuilt(fabric, nodes, links)
+    assert mu(other) == mu(fabric)
+    assert distance_counts(other) == distance_counts(fabric)
 
 
 @law

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from topo.bom import bom
 from topo.capacity import diameter, mu, oversubscription, relative_mu
+from topo.deadlock import path_cycle
 from topo.error import FabricError
 from topo.fabric import Fabric, Kind, Role, Switch
 from topo.family.registry import FAMILIES, build
@@ -65,6 +66,28 @@ def test_a_flow_between_rails_changes_inside_a_server_and_shares_the_nics_cable(
         assert sum(name.startswith("scaleup") for name in names) == 1
     one_rail = roles_by(fabric, {h for h, rail in rails(fabric).items() if rail == 0})
     assert mu(one_rail) == 4 * 400 * GBPS
+
+
+def test_changing_rail_at_the_sender_only_leaves_no_cycle_and_at_either_end_does():
+    fabric = build("rail_only", {"hosts": 8, "rails": 2, "switch": SMALL})
+    routes = equal_cost(fabric)
+    hosts = range(8)
+    paths = [p for a in hosts for b in hosts if a != b for p in routes.paths(a, b)]
+
+    def leaves_last(path: list[int]) -> bool:
+        names = [fabric.nodes[int(n)].name for n in fabric.ports.peer[path]]
+        inside = [i for i, name in enumerate(names) if name.startswith("scaleup")]
+        outside = [i for i, name in enumerate(names) if name.startswith("leaf")]
+        return not inside or not outside or inside[0] < outside[0]
+
+    assert path_cycle(fabric, paths) is not None
+    assert path_cycle(fabric, filter(leaves_last, paths)) is None
+    reached = {
+        (int(fabric.ports.node[p[0]]), int(fabric.ports.peer[p[-1]]))
+        for p in paths
+        if leaves_last(p)
+    }
+    assert len(reached) == 8 * 7
 
 
 def test_a_rail_only_host_has_one_port_of_the_nics_rate():
