@@ -1,12 +1,11 @@
 """What a run leaves out, in sentences for its report."""
 
-from kvfabric.scenario import Scenario
+from kvfabric.scenario import HandoffPart, Scenario
 
 _ALWAYS = (
     "Prefill takes one prompt at a time; decode batches continuously. Compute times are rooflines "
     "at stated efficiencies, not measurements.",
-    "No prefix cache, chunked prefill, layer-wise hand-off or unequal tensor parallelism.",
-    "One NIC a GPU; no PCIe, memory-copy or host-processor limits.",
+    "No prefix cache or chunked prefill.",
     "Nothing but hand-offs crosses the fabric; no link or switch fails.",
     "The router sees exact and immediate loads; its decisions take effect after the control delay.",
     "Cost is a model of switches and the links between them; NICs and host cables are left out, "
@@ -24,6 +23,25 @@ _FLUID = (
 )
 
 
+def _of_handoff(part: HandoffPart) -> list[str]:
+    """What the chosen way of handing over leaves out."""
+    copies = "memory-copy or " if part.staging == "none" else ""
+    told = [f"One NIC a GPU; no PCIe, {copies}host-processor limits."]
+    if part.staging == "gpu":
+        told.append("Staging copies take time, but no compute or memory bandwidth of the GPU.")
+    if part.when == "layer_wise":
+        told.append(
+            "Layers take equal shares of the prefill; each chunk of layers opens new queue pairs."
+        )
+    if part.direction == "pull":
+        told.append("A read request is a delay and no packet; its answer is sent as a write is.")
+    return told
+
+
 def not_modelled(scenario: Scenario) -> list[str]:
     """One sentence each, most general first."""
-    return [*_ALWAYS, *(_FLUID if scenario.run.emulator == "fluid" else _PACKET)]
+    return [
+        *_ALWAYS,
+        *_of_handoff(scenario.handoff),
+        *(_FLUID if scenario.run.emulator == "fluid" else _PACKET),
+    ]

@@ -35,6 +35,14 @@ class Share(float):
     """A part of a whole, written ``1%`` or ``1/8``."""
 
 
+class Block(int):
+    """What one descriptor carries: bytes, written ``256KiB``, or tokens, written ``16 tokens``."""
+
+
+class TokenBlock(Block):
+    """A block in tokens."""
+
+
 class Factor(float):
     """A positive factor, written ``2``, ``0.5`` or ``1/8``."""
 
@@ -55,9 +63,19 @@ def _factor(value: Any) -> float:
     return number / over
 
 
+def _block(text: str) -> Block:
+    found = re.fullmatch(r"\s*([1-9][0-9]{0,6})\s*tokens?\s*", text)
+    return Block(unit.size(text)) if found is None else TokenBlock(found[1])
+
+
 _READ: dict[type, tuple[Callable[[str], Any], str, str]] = {
     Rate: (unit.rate, "400Gbps", r"^\s*[0-9]+(\.[0-9]+)?\s*(bps|Kbps|Mbps|Gbps|Tbps)\s*$"),
     Size: (unit.size, "64MiB", r"^\s*[0-9]+(\.[0-9]+)?\s*([kMGT]?B|[KMGT]iB)\s*$"),
+    Block: (
+        _block,
+        "256KiB or 16 tokens",
+        r"^\s*([0-9]+(\.[0-9]+)?\s*([kMGT]?B|[KMGT]iB)|[1-9][0-9]{0,6}\s*tokens?)\s*$",
+    ),
     Duration: (unit.duration, "20us", r"^\s*[0-9]+(\.[0-9]+)?\s*(ps|ns|us|ms|s|min|h)\s*$"),
     Length: (unit.length, "10m", r"^\s*[0-9]+(\.[0-9]+)?\s*(cm|m|km)\s*$"),
     Frequency: (unit.frequency, "400/s", r"^\s*[0-9]+(\.[0-9]+)?\s*/(s|min|h)\s*$"),
@@ -79,7 +97,8 @@ def read_quantity(kind: type, value: Any) -> Any:
     if not isinstance(value, str):
         raise ValueError(f"{value!r}: a number needs its unit; write {example}")
     try:
-        return kind(read(value))
+        made = read(value)
+        return made if isinstance(made, kind) else kind(made)
     except UnitError as error:
         raise ValueError(str(error)) from None
 

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from analysis.record import FLOWS, PORTS, Cell, CellManifest, FabricFact, cell_id
 from emulate.fluid import FluidEmulator
 from kvfabric.build import Stage, policy_of, requests_of
+from kvfabric.handoff import handoff_told
 from kvfabric.load import Alternative
 from kvfabric.scenario import Scenario
 from topo.bom import bom
@@ -68,6 +69,7 @@ def run_cell(job: CellJob, progress: Callable[[int, int], None] | None = None) -
         policy_of(scenario, ready.hops, seed),
         emulator,
         hops=ready.hops,
+        latency_ps=ready.latency_ps,
         control_delay_ps=int(scenario.run.control_delay),
         until_ps=int(scenario.run.limit),
         progress=progress,
@@ -160,8 +162,7 @@ def settings_of(scenario: Scenario, ready: Stage) -> dict[str, str]:
         "cables": f"{part.cable:g} m",
         "placement": scenario.placement.by,
         "control delay": show_duration(scenario.run.control_delay),
-        "hand-off": f"push after prefill, blocks of {show_size(pools.handoff.block_bytes)}, "
-        f"{show_duration(scenario.handoff.per_descriptor)} a descriptor",
+        "hand-off": handoff_told(scenario.handoff),
     }
     if scenario.run.emulator == "fluid":
         return {**told, "network": "max-min fluid: no queues, no pauses, no marks"}
