@@ -102,14 +102,19 @@ def test_a_fit_gives_back_what_made_its_points(overlapped: bool) -> None:
     assert rate == pytest.approx(12.5e9, rel=1e-9)
 
 
-def test_the_packet_engine_keeps_the_overlapped_law() -> None:
+@pytest.mark.parametrize("overlapped", [True, False])
+def test_the_packet_engine_overlaps_and_keeps_the_serial_law_with_the_wire_time_added(
+    overlapped: bool,
+) -> None:
     fabric = Fabric("pair")
     switch = fabric.add_switch("s", tier=1, switch=Switch())
     hosts = [fabric.add_host(f"h{i}") for i in (0, 1)]
     for host in hosts:
         fabric.connect(host, switch, rate_bps=100 * 10**9)
-    transport = Transport(control="none", issue_ps=1_000_000)
     for block in (1024, 4096, 8192, 16384, 65536):
+        wire = 12.5e9 * block / (block + 82 * -(-block // 4096))
+        issue = 1_000_000 if overlapped else 1_000_000 + round(block / wire * 1e12)
+        transport = Transport(control="none", issue_ps=issue)
         rows = flows(
             Handoff(block_bytes=block),
             model("Llama-3.1-8B"),
@@ -124,8 +129,7 @@ def test_the_packet_engine_keeps_the_overlapped_law() -> None:
         )
         emulator = PacketEmulator(fabric, equal_cost(fabric), Discipline(), transport, seed=0)
         (finish,) = replay(rows, emulator).tolist()
-        wire = 12.5e9 * block / (block + 82 * -(-block // transport.mtu))
-        expected = effective_bandwidth(block, transport.issue_ps, wire)
+        expected = effective_bandwidth(block, 1_000_000, wire, overlapped=overlapped)
         # The first issue, one stored frame and the cables come on top of the long transfer.
         assert 2**23 / finish * 1e12 == pytest.approx(expected, rel=0.01)
 
