@@ -153,6 +153,10 @@ def test_a_refused_export_leaves_nothing_behind(tmp_path):
     with pytest.raises(FabricError, match="write another path"):
         write_fabric(build("leaf_spine", {"hosts": 4}), blocked / "a.json")
     assert [p.name for p in tmp_path.iterdir()] == ["file"]
+    (tmp_path / "a.json").mkdir()
+    with pytest.raises(FabricError, match="write another path"):
+        write_fabric(build("leaf_spine", {"hosts": 4}), tmp_path / "a.json", overwrite=True)
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["a.json", "file"]
 
 
 def test_a_format_nobody_knows_is_refused_with_those_there_are(tmp_path):

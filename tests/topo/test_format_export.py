@@ -112,11 +112,12 @@ def test_what_is_no_regular_tree_is_refused_for_htsim(family, values, why, tmp_p
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_rewired_tree_with_the_same_counts_is_refused_for_htsim(tmp_path):
+def rewired(tiers: set[int]) -> Fabric:
+    """A fat tree of k = 4 with the upper ends of two cables between those tiers exchanged."""
     whole = build("fat_tree", {"k": 4})
-    tier = {n.index: n.tier for n in whole.nodes}
-    core = [k for k in whole.links if {tier[k.a], tier[k.b]} == {2, 3}]
-    first, second = core[0], next(k for k in core if k.a != core[0].a and k.b != core[0].b)
+    tier = [n.tier for n in whole.nodes]
+    between = [k for k in whole.links if {tier[k.a], tier[k.b]} == tiers]
+    first, second = between[0], between[-1]
     swapped = {first.index: second.b, second.index: first.b}
     other = Fabric("fat_tree")
     for n in whole.nodes:
@@ -126,8 +127,19 @@ def test_a_rewired_tree_with_the_same_counts_is_refused_for_htsim(tmp_path):
             other.add_switch(n.name, tier=n.tier, switch=n.switch)
     for k in whole.links:
         other.connect(k.a, swapped.get(k.index, k.b), rate_bps=k.rate_bps, length_m=k.length_m)
-    with pytest.raises(FabricError, match=r"same place of each of 4 pods|2 kinds of"):
-        write_fabric(other, tmp_path / "a.topo")
+    return other
+
+
+@pytest.mark.parametrize(
+    ("tiers", "why"),
+    [
+        ({1, 2}, "are not linked to the same switches"),
+        ({2, 3}, "is not linked to the same place of each of 4 pods"),
+    ],
+)
+def test_a_rewired_tree_with_the_same_counts_is_refused_for_htsim(tiers, why, tmp_path):
+    with pytest.raises(FabricError, match=why):
+        write_fabric(rewired(tiers), tmp_path / "a.topo")
 
 
 def test_the_cable_map_has_a_row_a_cable_and_all_columns(tmp_path):
@@ -218,6 +230,11 @@ def test_a_sonic_candidate_says_what_it_is_and_has_a_profile_for_each_kind_of_po
     tables = json.loads(made.files["leaf0.candidate.json"])
     assert next(iter(tables)) == "CANDIDATE"
     assert tables["CABLE_LENGTH"]["AZURE"] == {"Ethernet0": "3m", "Ethernet8": "40m"}
+    fabric = small()
+    fabric.connect(0, 2, rate_bps=GBPS, length_m=3.2)
+    tables = json.loads(sonic(fabric).files["leaf0.candidate.json"])
+    assert tables["CABLE_LENGTH"]["AZURE"]["Ethernet16"] == "4m"
+    tables = json.loads(made.files["leaf0.candidate.json"])
     assert tables["BUFFER_PROFILE"]["pg_lossless_400000_3m_profile"] == {
         "pool": "ingress_lossless_pool",
         "xon": "19456",

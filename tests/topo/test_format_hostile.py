@@ -166,6 +166,11 @@ LABEL = 'labels: {kvfabric-rate_bps: "1"}'
             clab("    a:", '    - endpoints: ["a:e1", "host:e1"]'),
             "a.clab.yml:6: node 'host': no such node",
         ),
+        (
+            "a.clab.yml",
+            clab("    a:\n    b:", '    - {type: dummy, endpoints: ["a:e1", "b:e1"]}'),
+            "a.clab.yml:7: link type 'dummy': only veth",
+        ),
         ("a.csv", "Side A,Side B\n", "a.csv:1: no single column side_a_device"),
         (
             "a.csv",
