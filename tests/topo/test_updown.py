@@ -112,7 +112,22 @@ def test_whatever_fails_no_path_climbs_after_it_descended_and_no_buffers_wait_in
     assert dependency_cycle(fabric, routes, pairs) is None
 
 
-def test_a_way_down_is_taken_rather_than_a_way_up():
+def test_a_way_down_is_taken_even_where_climbing_would_be_shorter():
+    fabric = Fabric("tall")
+    a, b = fabric.add_host("a"), fabric.add_host("b")
+    one, two, three, four, five = (
+        fabric.add_switch(f"s{tier}", tier=tier, switch=Switch()) for tier in range(1, 6)
+    )
+    for x, y in ((a, four), (four, three), (three, two), (two, one), (one, b), (four, five)):
+        fabric.connect(x, y, rate_bps=1)
+    fabric.connect(five, one, rate_bps=1)
+    routes = up_down(fabric)
+    assert [tiers(fabric, p) for p in routes.paths(a, b)] == [[0, 4, 3, 2, 1, 0]]
+    assert routes.distance(a, b) == 5
+    assert equal_cost(fabric).distance(a, b) == 4
+
+
+def test_of_two_ways_up_the_one_with_the_shorter_way_down_is_taken():
     fabric = Fabric("skip")
     a, b = fabric.add_host("a"), fabric.add_host("b")
     leaf, far = (fabric.add_switch(n, tier=1, switch=Switch()) for n in ("leaf", "far"))

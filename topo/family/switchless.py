@@ -69,12 +69,12 @@ def bipartite_direct(spec: BipartiteDirect) -> Fabric:
             f"{family}: degree {degree}: {prefill} prefill hosts reach {decode} decode hosts with "
             f"a degree from {-(-decode // prefill)} to {decode}; write one of those"
         )
+    _afford(family, max(degree, -(-prefill * degree // decode)) * trunk)
     pairs = circulant(prefill, decode, degree)
     ports = [0] * (prefill + decode)
     for i, j in pairs:
         ports[i] += trunk
         ports[prefill + j] += trunk
-    _afford(family, max(ports))
     far_bps = spec.nic_bps if spec.decode_nic_bps is None else spec.decode_nic_bps
     fabric = Fabric(family)
     near, far = add_hosts(fabric, [prefill, decode], spec.gpus_per_server)
