@@ -23,7 +23,7 @@ _OPTIONS: Final = (
         "--trace",
         type=click.Path(path_type=Path),
         default=None,
-        help="Take the requests from this trace (Azure CSV or Mooncake JSONL).",
+        help="Take the requests from this trace, in any format of docs/workloads.md.",
     ),
     click.option(
         "--window",

@@ -1,14 +1,95 @@
 """``kvfabric traffic``: what requests look like and weigh; public traces to use."""
 
 import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
 
 import click
+
+from topo.error import KvfabricError
+
+if TYPE_CHECKING:
+    from traffic.model import Model
+    from traffic.request import RequestTable
 
 
 @click.group()
 def command() -> None:
-    """Show the requests of a scenario or trace; download public traces."""
+    """Show, draw and export the requests of a scenario or trace; download public traces."""
+
+
+_TAKEN: Final = (
+    click.argument("file", type=click.Path(path_type=Path), metavar="SCENARIO|TRACE"),
+    click.option("--window", nargs=2, metavar="FROM TO", default=None, help="As `0s 60s`."),
+    click.option("--scale-rate", type=float, default=1.0, show_default=True, help="Times as fast."),
+    click.option(
+        "--scale-length", type=float, default=1.0, show_default=True, help="Times as long."
+    ),
+    click.option("--count", type=click.IntRange(1), default=None, help="The first requests only."),
+    click.option(
+        "--jitter/--no-jitter", default=True, show_default=True, help="Inside coarse ticks."
+    ),
+    click.option("--seed", type=click.IntRange(0), default=1, show_default=True),
+)
+
+
+def _takes_requests(function: Callable[..., None]) -> Callable[..., None]:
+    """Add the argument and the options that say which requests are meant."""
+    for option in reversed(_TAKEN):
+        function = option(function)
+    return function
+
+
+@dataclass(frozen=True)
+class _Taken:
+    """Requests, notes on them, and what their scenario says of model and tokeniser, if any."""
+
+    table: "RequestTable"
+    notes: list[str]
+    model: str | None
+    tokens_per_word: float
+
+
+def _requests(
+    file: Path,
+    *,
+    window: tuple[str, str] | None,
+    scale_rate: float,
+    scale_length: float,
+    count: int | None,
+    jitter: bool,
+    seed: int,
+) -> _Taken:
+    from topo import unit
+    from traffic.workload import TOKENS_PER_WORD
+
+    if file.suffix in (".yaml", ".yml"):
+        from kvfabric.build import requests_of
+        from kvfabric.load import load
+
+        study = load(file, overrides={("requests", "count"): count} if count else {})
+        if window or scale_rate != 1 or scale_length != 1 or not jitter:
+            raise KvfabricError(
+                f"{file}: a scenario sets its window, scales and jitter under requests.trace; "
+                "write them there"
+            )
+        table, notes = requests_of(study.scenario, study.source, seed)
+        asked = study.scenario.requests.tokens_per_word
+        return _Taken(table, notes, study.scenario.model, asked)
+    from traffic.trace.registry import trace
+
+    found = trace(
+        file,
+        window_ps=(unit.duration(window[0]), unit.duration(window[1])) if window else None,
+        scale_rate=scale_rate,
+        scale_length=scale_length,
+        count=count,
+        jitter=jitter,
+        seed=seed,
+    )
+    return _Taken(found.requests, [found.source, *found.notes], None, TOKENS_PER_WORD)
 
 
 @command.command(
@@ -16,49 +97,149 @@ def command() -> None:
 Examples:
   kvfabric traffic show scenarios/first-look.yaml
   kvfabric traffic show azure-code.csv --window 0s 60s --model Llama-3.1-70B
+  kvfabric traffic show azure-code.csv --model Llama-3.1-70B --plot out/azure
 """
 )
-@click.argument("file", type=click.Path(path_type=Path), metavar="SCENARIO|TRACE")
+@_takes_requests
 @click.option("--model", "name", default=None, help="Tell KV bytes of this model as well.")
-@click.option("--window", nargs=2, metavar="FROM TO", default=None, help="As `0s 60s`.")
-@click.option("--scale-rate", type=float, default=1.0, show_default=True, help="Times as fast.")
-@click.option("--count", type=click.IntRange(1), default=None, help="The first requests only.")
-@click.option("--jitter/--no-jitter", default=True, show_default=True, help="Inside coarse ticks.")
-@click.option("--seed", type=click.IntRange(0), default=1, show_default=True)
-def show(
-    file: Path,
-    name: str | None,
-    window: tuple[str, str] | None,
-    scale_rate: float,
-    count: int | None,
-    jitter: bool,
-    seed: int,
-) -> None:
+@click.option(
+    "--plot",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=None,
+    help="Draw arrivals, lengths and KV bytes (SVG, PNG, CSV) into this folder.",
+)
+def show(file: Path, name: str | None, plot: Path | None, **taken: Any) -> None:
     """Show lengths, rate, burstiness and KV load of a scenario's requests or of a trace."""
     from kvfabric.table import print_table
-    from topo import unit
     from traffic.model import model
     from traffic.summary import summary
 
-    if file.suffix in (".yaml", ".yml"):
-        from kvfabric.build import requests_of
-        from kvfabric.load import load
-
-        study = load(file)
-        table, notes = requests_of(study.scenario, study.source, seed)
-        name = name or study.scenario.model
-    else:
-        from traffic.trace.registry import trace
-
-        span = (unit.duration(window[0]), unit.duration(window[1])) if window else None
-        found = trace(
-            file, window_ps=span, scale_rate=scale_rate, count=count, jitter=jitter, seed=seed
-        )
-        table, notes = found.requests, [found.source, *found.notes]
-    told = summary(table, model(name) if name else None)
-    print_table(f"Requests of {file.name}", ["", ""], [list(row) for row in told.rows()])
-    for note in notes:
+    found = _requests(file, **taken)
+    chosen = name or found.model
+    weighed = model(chosen) if chosen else None
+    rows = summary(found.table, weighed).rows(found.tokens_per_word)
+    print_table(f"Requests of {file.name}", ["", ""], [list(row) for row in rows])
+    for note in found.notes:
         click.echo(f"- {note}")
+    if plot is not None:
+        for path in _plots(plot, file.name, found.table, weighed):
+            click.echo(f"drawing: {path}")
+
+
+def _plots(folder: Path, name: str, table: "RequestTable", model: "Model | None") -> Iterator[Path]:
+    from analysis.export import csv_text
+    from analysis.plot.arrival import arrival
+    from analysis.plot.style import png, svg
+    from analysis.plot.tail import kv, length
+
+    drawn = [arrival(table, name), length(table, name)]
+    if model is not None:
+        drawn.append(kv(table, name, model))
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for plot in drawn:
+            path = folder / f"{plot.name}.svg"
+            path.write_bytes(svg(plot))
+            path.with_suffix(".png").write_bytes(png(plot, dpi=150))
+            path.with_suffix(".csv").write_text(csv_text(plot.columns, plot.rows), "utf-8")
+            yield path
+    except OSError as error:
+        raise KvfabricError(f"{folder}: {error.strerror}; write another --plot folder") from None
+
+
+@command.command(
+    epilog="""\b
+Examples:
+  kvfabric traffic export scenarios/first-look.yaml --out requests.csv
+  kvfabric traffic export azure-code.csv --window 0s 600s --scale-rate 10 --out busy.csv
+"""
+)
+@_takes_requests
+@click.option(
+    "--out",
+    type=click.Path(dir_okay=False, path_type=Path),
+    required=True,
+    help="The CSV to write; an existing file is never replaced.",
+)
+def export(file: Path, out: Path, **taken: Any) -> None:
+    """Write the requests as a plain CSV that --trace reads back to the picosecond."""
+    from traffic.trace.table import text
+
+    found = _requests(file, **taken)
+    try:
+        with out.open("x", encoding="utf-8", newline="") as sink:
+            sink.writelines(text(found.table))
+    except FileExistsError:
+        raise KvfabricError(f"{out}: exists; write another --out") from None
+    except OSError as error:
+        raise KvfabricError(f"{out}: {error.strerror}; write another --out") from None
+    click.echo(f"wrote {len(found.table):,} requests to {out}")
+    click.echo(f"next: kvfabric run SCENARIO --trace {out} --count {len(found.table)}")
+
+
+@command.command(
+    epilog="""\b
+Examples:
+  kvfabric traffic tokeniser scenarios/first-look.yaml --ratio 1.33 --ratio 1.5 --ratio 2
+  kvfabric traffic tokeniser azure-code.csv --model Llama-3.1-70B
+"""
+)
+@_takes_requests
+@click.option("--model", "name", default=None, help="The model.  [default: the scenario's]")
+@click.option(
+    "--ratio",
+    "ratios",
+    type=float,
+    multiple=True,
+    default=(1.0, 1.33, 1.5, 2.0),
+    show_default=True,
+    help="Tokens a word; may be given several times.",
+)
+@click.option(
+    "--recorded",
+    type=float,
+    default=None,
+    help="Tokens a word of the requests as they are.  [default: the scenario's, else 1.33]",
+)
+def tokeniser(
+    file: Path, name: str | None, ratios: tuple[float, ...], recorded: float | None, **taken: Any
+) -> None:
+    """Show how the load of the same words moves with the tokeniser."""
+    from kvfabric.table import print_table
+    from topo.unit import show_rate, show_size
+    from traffic.model import model
+    from traffic.tokeniser import retold
+
+    found = _requests(file, **taken)
+    chosen = name or found.model
+    if chosen is None:
+        raise KvfabricError(f"{file}: a trace names no model; write --model, as gpt-oss-120b")
+    base = found.tokens_per_word if recorded is None else recorded
+    told = retold(found.table, model(chosen), ratios, recorded=base)
+    rows = []
+    for one in told:
+        load = one.summary.load
+        if load is None:
+            continue
+        rows.append(
+            [
+                f"{one.tokens_per_word:g}",
+                f"{one.summary.input.mean:,.0f}",
+                f"{one.summary.output.mean:,.0f}",
+                show_size(load.kv_bytes.mean),
+                show_size(load.kv_bytes.p99),
+                show_rate(load.kv_bps),
+                f"{load.beyond_context:,}",
+            ]
+        )
+    heads = ["tokens a word", "input tokens", "output tokens", "KV a request", "KV P99"]
+    heads += ["offered KV load", "beyond the context"]
+    print_table(f"The words of {file.name} on {chosen}", heads, rows, wide=120)
+    click.echo(
+        f"- The same words throughout: {told[0].words_in:,.0f} in and {told[0].words_out:,.0f} out "
+        f"on average, counted at {base:g} tokens a word."
+    )
+    click.echo("- One ratio for all text; a real tokeniser differs from text to text.")
 
 
 @command.command(
