@@ -178,6 +178,22 @@ def test_the_bill_counts_what_there_is_to_buy(tmp_path):
     ]
 
 
+def test_what_lies_inside_a_server_is_neither_cabled_nor_bought_nor_configured(tmp_path):
+    fabric = build("rail_only", {"hosts": 16})
+    outer = [k for k in fabric.links if fabric.nodes[k.b].tier == 1 or fabric.nodes[k.a].tier == 1]
+    notes = write_fabric(fabric, tmp_path / "map.csv", "cable-map")
+    assert len(rows((tmp_path / "map.csv").read_text())) == len(outer) < len(fabric.links)
+    assert any("inside servers" in note for note in notes)
+    write_fabric(fabric, tmp_path / "bom.csv", "bom")
+    found = rows((tmp_path / "bom.csv").read_text())
+    assert sum(int(r["count"]) for r in found if r["item"] == "NIC port") == 16
+    assert sum(int(r["count"]) for r in found if r["item"] == "cable") == len(outer)
+    for form in ("netbox", "ptm", "containerlab", "hpcc", "mininet", "sonic"):
+        notes = write_fabric(fabric, tmp_path / form, form)
+        assert any("inside servers" in note for note in notes)
+    assert not list((tmp_path / "sonic").glob("scaleup*"))
+
+
 def run(script: str) -> tuple[list[str], list[str], list[tuple[object, ...]]]:
     """Hosts, switches and links that a Mininet script adds, told by a stand-in for Mininet."""
     seen: tuple[list[str], list[str], list[tuple[object, ...]]] = ([], [], [])

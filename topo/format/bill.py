@@ -1,14 +1,16 @@
 """The bill of materials as CSV: what to count when buying, a line an article.
 
-Switches by tier and model, one NIC port a host port, cables by rate, length and medium. Optics,
-spares and prices are not in it; the last line is the model cost of `topo.bom`.
+Switches by tier and model, one NIC port for each cable that ends at a host or a NIC, cables by
+rate, length and medium. What lies inside a server comes with it and is left out, as are optics,
+spares and prices (see `topo.price`); the last line is the model cost of `topo.bom`.
 """
 
 from collections import Counter
 from typing import Final
 
 from topo.bom import TIER_NAMES, bom
-from topo.fabric import Fabric, Kind
+from topo.fabric import Fabric
+from topo.floor import is_inside
 from topo.format.cablemap import medium
 from topo.format.text import exact_rate
 from topo.format.written import Written, table
@@ -18,12 +20,13 @@ COLUMNS: Final = ("item", "article", "count", "rate_gbps", "length_m", "remark")
 
 def write(fabric: Fabric) -> Written:
     """A fabric's articles and their numbers."""
-    switches = Counter((n.tier, n.switch) for n in fabric.switches if n.switch is not None)
+    switches = Counter((n.tier, n.switch) for n in fabric.switches if n.switch and n.tier > 0)
+    outside = [link for link in fabric.links if not is_inside(fabric, link.a, link.b)]
     nics: Counter[int] = Counter()
-    for link in fabric.links:
+    for link in outside:
         for end in (link.a, link.b):
-            nics[link.rate_bps] += fabric.nodes[end].kind is Kind.HOST
-    cables = Counter((link.rate_bps, link.length_m) for link in fabric.links)
+            nics[link.rate_bps] += fabric.nodes[end].tier == 0
+    cables = Counter((link.rate_bps, link.length_m) for link in outside)
     rows: list[tuple[object, ...]] = [COLUMNS]
     for (tier, model), count in sorted(
         switches.items(), key=lambda item: (item[0][0], item[0][1].ports, item[0][1].rate_bps)

@@ -9,14 +9,16 @@ up to 3 m, active optical (AOC) up to 30 m, single mode with DR4 optics up to 50
 from typing import Final
 
 from topo.fabric import Fabric
+from topo.floor import is_inside
 from topo.format.written import Written, interface, plural, table
+from topo.price import AOC_M, DAC_M
 
 COLUMNS: Final = (
     *("cable_id", "a_rack", "a_u", "a_device", "a_port", "a_lane"),
     *("b_rack", "b_u", "b_device", "b_port", "b_lane"),
     *("rate_gbps", "media", "length_m", "plane", "rail", "tier", "label_a", "label_b", "status"),
 )
-_REACH: Final = ((3.0, "DAC"), (30.0, "AOC"), (500.0, "SMF-DR4"), (float("inf"), "SMF-FR4"))
+_REACH: Final = ((DAC_M, "DAC"), (AOC_M, "AOC"), (500.0, "SMF-DR4"), (float("inf"), "SMF-FR4"))
 _FORMULA: Final = ("=", "+", "-", "@")
 
 
@@ -41,7 +43,8 @@ def cell(text: str) -> str:
 def write(fabric: Fabric) -> Written:
     """A fabric's cables as CSV; tier is that of the higher end, rates are in Gbit/s."""
     rows: list[tuple[object, ...]] = [COLUMNS]
-    for link in fabric.links:
+    cables = [link for link in fabric.links if not is_inside(fabric, link.a, link.b)]
+    for link in cables:
         a, b = fabric.nodes[link.a], fabric.nodes[link.b]
         ports = interface(a.kind, link.a_port), interface(b.kind, link.b_port)
         rows.append(
@@ -58,6 +61,9 @@ def write(fabric: Fabric) -> Written:
         "Ports are named swp1 ... and eth1 ...; rename them to those of the devices.",
         "The medium is a rule of thumb by length; confirm it with the switch vendor's list.",
     ]
+    inside = len(fabric.links) - len(cables)
+    if inside:
+        notes.append(f"{plural(inside, 'link')} inside servers are no cables and left out.")
     quoted = sum(node.name.startswith(_FORMULA) for node in fabric.nodes)
     if quoted:
         notes.append(

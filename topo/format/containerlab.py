@@ -31,7 +31,7 @@ from topo.format.attribute import (
 )
 from topo.format.draft import Assumed, Draft
 from topo.format.text import shown
-from topo.format.written import Written, plural
+from topo.format.written import Written, plural, told_inside
 from topo.format.yamltree import MOST_BYTES, line, mapping, scalar, sequence, tree
 
 PREFIX: Final = "kvfabric-"
@@ -170,6 +170,7 @@ def write(fabric: Fabric) -> Written:
         "speed of its machine until `containerlab tools netem set` shapes it.",
         "Every node is of kind linux with the image alpine:3; choose kinds and images, and mind "
         "that interfaces must follow the names of the kind.",
+        *told_inside(fabric),
     ]
     renamed = sum(node.name != name for node, name in zip(fabric.nodes, called, strict=True))
     if renamed:

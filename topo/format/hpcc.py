@@ -20,7 +20,7 @@ from topo.error import UnitError
 from topo.fabric import Fabric, Kind
 from topo.format.draft import Assumed, Draft
 from topo.format.text import FormatError, content, exact_rate, shown, whole
-from topo.format.written import Written, lost_models, lost_roles, lost_servers, plural
+from topo.format.written import Written, lost_models, lost_roles, lost_servers, plural, told_inside
 from topo.unit import PS_PER_NS, duration, rate
 
 MANY_NODES: Final = 4_000
@@ -123,6 +123,7 @@ def write(fabric: Fabric) -> Written:
         *lost_roles(fabric),
         *lost_servers(fabric),
         *lost_models(fabric),
+        *told_inside(fabric),
     ]
     if rounded:
         notes.append(

@@ -10,7 +10,7 @@ are those of a table at the top, written as Python literals: Mininet makes inter
 from typing import Final
 
 from topo.fabric import Fabric, Kind
-from topo.format.written import Written
+from topo.format.written import Written, told_inside
 from topo.unit import PS_PER_US
 
 FASTEST_MBPS: Final = 100
@@ -88,5 +88,6 @@ def write(fabric: Fabric) -> Written:
         "shared buffer, PFC or pipeline latency.",
         "Tiers, racks, servers and roles are not in the file; the names stand in a table.",
         "Loops need a controller that knows them, or spanning tree.",
+        *told_inside(fabric),
     ]
     return Written({"": text}, notes)

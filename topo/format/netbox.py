@@ -19,7 +19,15 @@ from topo.fabric import Fabric, Kind, Node, Role, Switch
 from topo.format.attribute import TIERS
 from topo.format.draft import Assumed, Draft
 from topo.format.text import content, exact_rate, located, shown, whole
-from topo.format.written import Written, interface, lost_delays, lost_servers, plural, table
+from topo.format.written import (
+    Written,
+    interface,
+    lost_delays,
+    lost_servers,
+    plural,
+    table,
+    told_inside,
+)
 from topo.unit import rate
 
 LONGEST_NAME: Final = 64
@@ -247,6 +255,7 @@ def _notes(fabric: Fabric) -> list[str]:
         "The names of the fabric and its family, and buffers and latencies of switches, are not in "
         "the files.",
         *lost_servers(fabric),
+        *told_inside(fabric),
         *lost_delays(fabric),
     ]
     rounded = sum(float(f"{link.length_m:.2f}") != link.length_m for link in fabric.links)

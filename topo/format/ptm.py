@@ -26,7 +26,7 @@ from topo.format.attribute import (
 )
 from topo.format.draft import Assumed, Draft
 from topo.format.text import FormatError, content, shown
-from topo.format.written import Written, interface, plural
+from topo.format.written import Written, interface, plural, told_inside
 
 _TOKEN: Final = re.compile(
     r"""
@@ -222,6 +222,7 @@ def write(fabric: Fabric) -> Written:
         "All but names and ports stands in attributes that ptmd passes over.",
         "Ports are named swp1, swp2 ... on switches and eth1, eth2 ... on hosts; rename them to "
         "those of the devices before ptmd checks anything.",
+        *told_inside(fabric),
     ]
     strange = sum(_HOST_NAME.fullmatch(node.name) is None for node in fabric.nodes)
     if strange:

@@ -19,7 +19,7 @@ from typing import Any, Final
 
 from topo.fabric import Fabric, Link
 from topo.format.text import FormatError, shown
-from topo.format.written import Written
+from topo.format.written import Written, told_inside
 
 MARK: Final = (
     "Candidate from a simulation, not a reviewed configuration: compare with the running one, "
@@ -63,7 +63,7 @@ class Thresholds:
 
 
 def write(fabric: Fabric, thresholds: Thresholds | None = None) -> Written:
-    """One ``<switch>.candidate.json`` a switch.
+    """One ``<switch>.candidate.json`` a switch outside servers.
 
     Errors: a switch whose name cannot be a file name, headroom that is not above 0.
     """
@@ -73,7 +73,7 @@ def write(fabric: Fabric, thresholds: Thresholds | None = None) -> Written:
         ports[link.a].append((link.a_port, link))
         ports[link.b].append((link.b_port, link))
     files: dict[str, str] = {}
-    for node in fabric.switches:
+    for node in (switch for switch in fabric.switches if switch.tier > 0):
         if not all(c.isascii() and (c.isalnum() or c in _SAFE) for c in node.name) or (
             node.name.startswith(".")
         ):
@@ -90,6 +90,7 @@ def write(fabric: Fabric, thresholds: Thresholds | None = None) -> Written:
         "review.",
         f"Ports are named Ethernet0, Ethernet{given.lanes} ...; pools, lanes and port names are "
         "the platform's.",
+        *told_inside(fabric),
         "Cable lengths are rounded up to whole metres, at least 1 m.",
         "Schedulers, DSCP maps, the watchdog's times and everything of hosts are not in the files.",
     ]

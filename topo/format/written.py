@@ -58,15 +58,14 @@ def lost_servers(fabric: Fabric) -> list[str]:
     return [f"The server numbers of {plural(count, 'host')} are not in the file."] if count else []
 
 
-def lost_models(fabric: Fabric, held: str = "") -> list[str]:
-    """A sentence for the parts of switch models that have no place; ``held`` names those kept."""
+def lost_models(fabric: Fabric) -> list[str]:
+    """A sentence for switch models that have no place."""
     models = {node.switch for node in fabric.switches}
     if not models:
         return []
-    kept = f" beyond {held}" if held else ""
     return [
-        f"Switch models{kept} (ports, rates, buffers, latencies; "
-        f"{plural(len(models), 'model')}) are not in the file."
+        f"Switch models (ports, rates, buffers, latencies; {plural(len(models), 'model')}) are not "
+        "in the file."
     ]
 
 
@@ -78,6 +77,17 @@ def lost_delays(fabric: Fabric) -> list[str]:
     return [
         f"The delays of {plural(count, 'cable')} differ from those of their lengths and are not in "
         "the file."
+    ]
+
+
+def told_inside(fabric: Fabric) -> list[str]:
+    """A sentence for switches of tier 0, which stand for what lies inside a server."""
+    count = sum(node.tier == 0 for node in fabric.switches)
+    if not count:
+        return []
+    return [
+        f"{plural(count, 'switch', 'switches')} of tier 0 stand for what lies inside servers (NICs "
+        "and the scale-up network); they are no devices and their links no cables."
     ]
 
 
