@@ -3,8 +3,8 @@
 Every figure is a range, low to high, from a price file whose lines carry a date and a source; the
 shipped one, ``price.csv``, says which are sourced and which are assumptions to be replaced by
 quotes. A cable of up to `DAC_M` is copper, up to `AOC_M` an active optical cable, beyond that a
-module at both ends with fibre between. The default cost of a fabric stays that of `topo.bom`, the neutral
-model; this bill is what a person checks it with.
+module at both ends with fibre between. The default cost of a fabric stays that of `topo.bom`, the
+neutral model; this bill is what a person checks it with.
 """
 
 import csv

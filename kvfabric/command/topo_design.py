@@ -1,0 +1,167 @@
+"""``kvfabric topo design`` and ``compare``: families sized for two pools, and their measures."""
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from kvfabric.command.topo_source import fabrics_of
+from topo.error import KvfabricError
+
+
+def pool_options(function: Any) -> Any:
+    """The question that designs answer."""
+    for option in reversed(
+        (
+            click.option(
+                "--prefill",
+                type=click.IntRange(1, 65536),
+                default=32,
+                show_default=True,
+                help="GPUs, one NIC each.",
+            ),
+            click.option(
+                "--decode",
+                type=click.IntRange(1, 65536),
+                default=32,
+                show_default=True,
+                help="GPUs, one NIC each.",
+            ),
+            click.option(
+                "--gpus-per-server", type=click.IntRange(1, 64), default=None, help="GPUs a server."
+            ),
+            click.option("--nic", default="400Gbps", show_default=True, help="NIC rate."),
+            click.option(
+                "--ports",
+                type=click.IntRange(2, 65536),
+                default=64,
+                show_default=True,
+                help="Ports of the switch.",
+            ),
+            click.option(
+                "--switch-rate", default=None, help="Rate of a port; that of the NIC if not."
+            ),
+            click.option("--buffer", default="64MiB", show_default=True, help="Of the switch."),
+            click.option(
+                "--breakout", type=click.IntRange(1, 8), default=None, help="Ports of one."
+            ),
+            click.option(
+                "--oversubscription",
+                type=click.FloatRange(0.001, 1000),
+                default=None,
+                help="The most a leaf may have.",
+            ),
+            click.option(
+                "--family",
+                "families",
+                multiple=True,
+                help="A family of `kvfabric topo list`; again for more. All if not.",
+            ),
+        )
+    ):
+        function = option(function)
+    return function
+
+
+def _designs(
+    *,
+    prefill: int,
+    decode: int,
+    gpus_per_server: int | None,
+    nic: str,
+    ports: int,
+    switch_rate: str | None,
+    buffer: str,
+    breakout: int | None,
+    oversubscription: float | None,
+    families: tuple[str, ...],
+) -> list[Any]:
+    from topo.design import Spec, design
+    from topo.fabric import Switch
+    from topo.unit import rate, size
+
+    spec = Spec(
+        prefill=prefill,
+        decode=decode,
+        gpus_per_server=gpus_per_server,
+        nic_bps=rate(nic),
+        switch=Switch(ports=ports, rate_bps=rate(switch_rate or nic), buffer_bytes=size(buffer)),
+        breakout=breakout,
+        other={"oversubscription": oversubscription},
+    )
+    return design(spec, families or None)
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  kvfabric topo design --prefill 512 --decode 512
+  kvfabric topo design --prefill 96 --decode 32 --ports 32 --switch-rate 800Gbps --breakout 2
+"""
+)
+@pool_options
+def design(**facts: Any) -> None:
+    """Find, for every family, a fabric that holds the pools, or say why there is none."""
+    from kvfabric.table import print_table
+    from topo.bom import TIER_NAMES, bom
+
+    rows = []
+    for found in _designs(**facts):
+        if found.fabric is None:
+            rows.append([found.family, "-", "-", "-", found.reason])
+            continue
+        parts = bom(found.fabric)
+        tiers = ", ".join(
+            f"{count} {TIER_NAMES.get(tier, f'tier {tier}')}"
+            for tier, count in parts.switches.items()
+        )
+        own = ", ".join(f"{key}: {found.values[key]}" for key in ("degree",) if key in found.values)
+        cables = str(parts.switch_cables + parts.host_cables)
+        rows.append(
+            [found.family, tiers or "no switch", cables, f"{parts.cost_usd / 1e3:,.0f}", own or "-"]
+        )
+    print_table(
+        "Designs", ["family", "switches", "cables", "cost k$", "keys, or why not"], rows, wide=130
+    )
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  kvfabric topo compare scenarios/first-look.yaml
+  kvfabric topo compare --prefill 512 --decode 512 --family leaf_spine --family fat_tree
+  kvfabric topo compare mine.json theirs.clab.yml
+"""
+)
+@click.argument("what", nargs=-1, metavar="[SCENARIO|FILE]...")
+@click.option("--prices", type=click.Path(path_type=Path), default=None, help="A price file, CSV.")
+@pool_options
+def compare(what: tuple[str, ...], prices: Path | None, **facts: Any) -> None:
+    """Tabulate fabrics: the alternatives of a scenario, files, or families sized for the pools."""
+    from kvfabric.table import print_table
+    from topo.measure import COLUMNS, measure
+    from topo.price import prices as price_table
+
+    table = price_table(prices)
+    refused: list[tuple[str, str]] = []
+    if what:
+        if facts["families"]:
+            raise KvfabricError("topo compare: files and --family together; write one or the other")
+        fabrics = [pair for name in what for pair in fabrics_of(name)]
+    else:
+        fabrics = []
+        for found in _designs(**facts):
+            if found.fabric is None:
+                refused.append((found.family, found.reason))
+            else:
+                fabrics.append((found.family, found.fabric))
+    rows = [[label, *measure(fabric, table).values()] for label, fabric in fabrics]
+    if rows:
+        print_table("Fabrics compared", ["fabric", *COLUMNS], rows, wide=190)
+    for family, reason in refused:
+        click.echo(f"{family}: does not fit: {reason}")
+    click.echo(
+        "cost: model of switches and links; kW: range of the price file, most of it assumptions; "
+        "worst N-1: share of mu left and what was lost, * of a sample; theta longest: "
+        "near the worst case; a..b: bounds."
+    )

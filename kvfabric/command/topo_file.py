@@ -1,0 +1,142 @@
+"""``kvfabric topo draw``, ``export``, ``import`` and ``check``: fabrics to and from files."""
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from kvfabric.command.topo_source import fabrics_of, family_options
+from topo.error import KvfabricError
+
+
+def _one(what: str, facts: dict[str, Any]) -> Any:
+    found = fabrics_of(what, **facts)
+    if len(found) > 1:
+        labels = ", ".join(label for label, _ in found)
+        raise KvfabricError(
+            f"{what}: {len(found)} fabrics ({labels}); export one: write a scenario with one, or "
+            "a family"
+        )
+    return found[0][1]
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  kvfabric topo draw scenarios/first-look.yaml --out out/drawings
+  kvfabric topo draw dragonfly --prefill 36 --decode 36 --ports 16 --out out/drawings
+"""
+)
+@click.argument("what", metavar="SCENARIO|FAMILY|FILE")
+@click.option(
+    "--out", type=click.Path(path_type=Path), required=True, help="Folder for SVG and PNG."
+)
+@family_options
+def draw(what: str, out: Path, **facts: Any) -> None:
+    """Draw fabrics as SVG and PNG."""
+    for label, fabric in fabrics_of(what, **facts):
+        click.echo(f"drawing: {save_drawing(out, label, fabric)}")
+
+
+def save_drawing(folder: Path, label: str, fabric: Any) -> Path:
+    """Write the picture as SVG and PNG and return the place of the first."""
+    import re
+
+    from topo.draw import draw
+
+    name = re.sub(r"[^A-Za-z0-9]+", "-", label).strip("-") or "fabric"
+    path = folder / f"{name}.svg"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        figure = draw(fabric)
+        figure.savefig(path, metadata={"Date": None})
+        figure.savefig(path.with_suffix(".png"), dpi=150)
+    except OSError as error:
+        raise KvfabricError(f"{folder}: {error.strerror}; write another folder") from None
+    return path
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  kvfabric topo export leaf_spine --prefill 32 --decode 32 --to mine.json
+  kvfabric topo export mine.json --to mine.clab.yml
+  kvfabric topo export dragonfly --to cables.csv --format cable-map
+"""
+)
+@click.argument("what", metavar="SCENARIO|FAMILY|FILE")
+@click.option("--to", type=click.Path(path_type=Path), required=True, help="File or folder.")
+@click.option("--format", "form", default=None, help="Told by the file's ending if not given.")
+@click.option("--overwrite", is_flag=True, help="Replace files that exist.")
+@family_options
+def export(what: str, to: Path, form: str | None, overwrite: bool, **facts: Any) -> None:
+    """Write a fabric in one of the formats; say what the format does not hold."""
+    from topo.format.registry import write_fabric
+
+    notes = write_fabric(_one(what, facts), to, form, overwrite)
+    click.echo(f"wrote {to}")
+    for note in notes:
+        click.echo(f"note: {note}")
+
+
+@click.command(
+    "import",
+    epilog="""\b
+Examples:
+  kvfabric topo import theirs.clab.yml
+  kvfabric topo import topology.txt --format hpcc --to theirs.json
+""",
+)
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option("--format", "form", default=None, help="Told by the file's ending if not given.")
+@click.option("--to", type=click.Path(path_type=Path), default=None, help="Write it here as JSON.")
+@click.option("--overwrite", is_flag=True, help="Replace a file that exists.")
+def import_(file: Path, form: str | None, to: Path | None, overwrite: bool) -> None:
+    """Read a fabric file, check it, show what it has; with --to keep it as node-link JSON."""
+    from kvfabric.table import print_table
+    from topo.check import check as check_fabric
+    from topo.format.registry import read_fabric, write_fabric
+    from topo.summary import describe
+
+    fabric = read_fabric(file, form)
+    check_fabric(fabric)
+    rows = [[label, value] for label, value in describe(fabric).items()]
+    print_table(str(file), ["", fabric.name], rows)
+    if to is not None:
+        write_fabric(fabric, to, "json", overwrite)
+        click.echo(f"wrote {to}")
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  kvfabric topo check scenarios/first-look.yaml
+  kvfabric topo check torus --prefill 32 --decode 32 --ports 16
+  kvfabric topo check theirs.clab.yml
+"""
+)
+@click.argument("what", metavar="SCENARIO|FAMILY|FILE")
+@family_options
+def check(what: str, **facts: Any) -> int:
+    """Check that fabrics are whole and that PFC cannot deadlock; exit with 1 where it can.
+
+    The routes are all shortest paths, ACKs included; without roles, between all hosts.
+    """
+    from topo.check import check as check_fabric
+    from topo.deadlock import dependency_cycle, handoff_pairs
+    from topo.route import equal_cost
+
+    failed = False
+    for label, fabric in fabrics_of(what, **facts):
+        check_fabric(fabric)
+        pairs = handoff_pairs(fabric)
+        if not pairs:
+            seats = [host.index for host in fabric.hosts]
+            pairs = [(a, b) for a in seats for b in seats if a != b]
+        cycle = dependency_cycle(fabric, equal_cost(fabric), pairs)
+        if cycle is None:
+            click.echo(f"{label}: whole; no buffer-dependency cycle: PFC cannot deadlock")
+        else:
+            failed = True
+            click.echo(f"{label}: PFC can deadlock: {' -> '.join([*cycle, cycle[0]])}")
+    return int(failed)

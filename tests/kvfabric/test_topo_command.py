@@ -1,0 +1,112 @@
+"""``kvfabric topo``: every verb does its work, and what is wrong is one line and exit code 2."""
+
+from pathlib import Path
+
+import pytest
+
+from kvfabric.cli import main
+from topo.format.registry import read_fabric
+
+VERBS = ("list", "show", "design", "compare", "draw", "export", "import", "check")
+SMALL = ("--prefill", "8", "--decode", "8", "--ports", "16")
+
+
+def topo(*arguments: str | Path) -> int:
+    with pytest.raises(SystemExit) as left:
+        main(["topo", *(str(a) for a in arguments)])
+    assert isinstance(left.value.code, int)
+    return left.value.code
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_every_verb_is_explained_by_example(verb, capsys):
+    assert topo(verb, "--help") == 0
+    assert f"kvfabric topo {verb}" in capsys.readouterr().out
+
+
+def test_a_comparison_has_a_row_for_each_family_and_a_reason_for_the_rest(capsys):
+    asked = ("--family", "leaf_spine", "--family", "three_tier")
+    assert topo("compare", "--prefill", "8", "--decode", "8", "--ports", "4", *asked) == 0
+    told = capsys.readouterr().out
+    assert "leaf_spine: does not fit: leaf_spine: 16 hosts do not fit two tiers" in told
+    assert any(line.split()[:1] == ["three_tier"] for line in told.splitlines())
+
+
+def test_a_comparison_tells_one_over_r_of_a_leaf_spine(capsys):
+    asked = ("--family", "leaf_spine", "--oversubscription", "2")
+    assert topo("compare", "--prefill", "64", "--decode", "64", "--ports", "48", *asked) == 0
+    row = next(line for line in capsys.readouterr().out.splitlines() if "leaf_spine" in line)
+    assert "0.500" in row
+
+
+def test_a_design_names_the_switches_or_says_why_none_fits(capsys):
+    assert topo("design", "--prefill", "512", "--decode", "512") == 0
+    told = capsys.readouterr().out
+    assert "32 leaf, 16 spine" in told
+    assert "host_mesh" in told
+
+
+def test_an_export_is_imported_again(tmp_path, capsys):
+    file = tmp_path / "fabric.json"
+    assert topo("export", "leaf_spine", *SMALL, "--to", file) == 0
+    assert len(read_fabric(file).hosts) == 16
+    assert topo("import", file, "--to", tmp_path / "again.json") == 0
+    assert (tmp_path / "again.json").read_bytes() == file.read_bytes()
+    assert topo("export", "leaf_spine", *SMALL, "--to", file) == 2
+    assert "exists" in capsys.readouterr().err
+    assert topo("show", file) == 0
+
+
+def test_a_check_fails_where_pfc_can_deadlock(capsys):
+    assert topo("check", "leaf_spine", *SMALL) == 0
+    assert "cannot deadlock" in capsys.readouterr().out
+    assert topo("check", "torus", "--ports", "16") == 1
+    assert "PFC can deadlock: at" in capsys.readouterr().out
+
+
+def test_a_drawing_is_two_files(tmp_path):
+    assert topo("draw", "dragonfly", *SMALL, "--out", tmp_path) == 0
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["dragonfly.png", "dragonfly.svg"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (("show", "nothing"), "no family and no file"),
+        (("show", "leaf_spine", "--set", "spines"), "write KEY=VALUE"),
+        (("show", "leaf_spine", "--set", "spines=many"), "spines"),
+        (("compare", "--family", "ring"), "unknown; write one of"),
+        (("compare", "--prices", "no.csv"), "No such file"),
+        (("design", "--nic", "400G"), "unknown unit"),
+        (("import", "no.json"), "no.json"),
+        (("export", "leaf_spine", "--to", "x.unknown"), "ending"),
+        (("check", "no.clab.yml"), "no family and no file"),
+    ],
+)
+def test_a_mistake_is_one_line_and_writes_nothing(arguments, told, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert topo(*arguments) == 2
+    err = capsys.readouterr().err
+    assert err.count("\n") == 1
+    assert told in err
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "{}",
+        "[1, 2",
+        '{"nodes": 10000000}',
+        '{"nodes": [{"id": "a\\nb"}], "links": []}',
+        "\x00" * 20,
+    ],
+)
+def test_a_hostile_file_is_one_line(text, tmp_path, capsys):
+    file = tmp_path / "bad.json"
+    file.write_text(text)
+    for verb in ("import", "check", "show", "compare"):
+        assert topo(verb, file) == 2
+        assert capsys.readouterr().err.count("\n") == 1
+    assert [p.name for p in tmp_path.iterdir()] == ["bad.json"]
