@@ -42,6 +42,8 @@ def runs(tokens: int, block_tokens: int, merged: float = 0.0) -> int:
     if tokens < 1 or block_tokens < 1:
         raise HandoffError(f"{tokens} tokens in blocks of {block_tokens}: write at least 1 of each")
     blocks = -(-tokens // block_tokens)
+    if not merged:
+        return blocks
     return blocks - floor(Fraction(merged).limit_denominator(10**6) * (blocks - 1))
 
 

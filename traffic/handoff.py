@@ -161,6 +161,7 @@ def flows(
         raise HandoffError(f"hand-off {handoff_id}: {kv_bytes} bytes; must be at least 1")
     layers = layers or all_layers(model)
     rows: list[tuple[int, ...]] = []
+    counted: dict[int, int] = {}  # moves of one cache differ in nothing but their bytes
     for move in moves(model, kv_bytes, p, d, seed=seed, request=request):
         sender, receiver = source[move.source], destination[move.destination]
         if sender == receiver:
@@ -168,6 +169,8 @@ def flows(
                 f"hand-off {handoff_id}: host {sender} would send {show_size(move.bytes)} to "
                 "itself; give prefill and decode different hosts"
             )
+        if move.bytes not in counted:
+            counted[move.bytes] = handoff.descriptors(model, move, layers, tokens)
         rows.append(
             (
                 first_flow + len(rows),
@@ -175,7 +178,7 @@ def flows(
                 sender,
                 receiver,
                 move.bytes,
-                handoff.descriptors(model, move, layers, tokens),
+                counted[move.bytes],
                 entropy(seed, request, move.source if p > d else move.destination),
                 -1,
                 not handoff.pull,
