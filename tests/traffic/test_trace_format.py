@@ -1,5 +1,6 @@
 """BurstGPT, Qwen-Bailian and the plain table: what is read, what is refused, what comes back."""
 
+import gzip
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -128,6 +129,36 @@ def test_a_plain_tables_empty_cells_are_defaults(written: Write) -> None:
     assert table.session.tolist() == [-1, 5, -1]
     assert table.tenant.tolist() == [0, 2, 0]
     assert table.priority.tolist() == [0, 7, 0]
+
+
+@pytest.mark.parametrize(
+    "content",
+    [BURSTGPT_2, bailian(1, -1, 0, 33, hash_ids=[7, 8, 9]), PLAIN + ",tenant\n1.5,9,0,3\n"],
+    ids=["burstgpt", "bailian", "table"],
+)
+@pytest.mark.parametrize(
+    "disguise",
+    [
+        lambda b: b"\xef\xbb\xbf" + b,
+        lambda b: b.replace(b"\n", b"\r\n"),
+        gzip.compress,
+        lambda b: b.rstrip(b"\n"),
+        lambda b: b"\n" + b + b" \n",
+    ],
+    ids=["bom", "crlf", "gzip", "no last newline", "blank lines"],
+)
+def test_the_same_rows_come_out_of_every_disguise(
+    tmp_path: Path, content: str, disguise: Callable[[bytes], bytes]
+) -> None:
+    (tmp_path / "plain").write_bytes(content.encode())
+    (tmp_path / "disguised").write_bytes(disguise(content.encode()))
+    assert same(trace(tmp_path / "plain").requests, trace(tmp_path / "disguised").requests)
+
+
+def test_a_line_without_end_is_refused_before_it_is_read_whole(written: Write) -> None:
+    endless = '{"chat_id": 1, "x": "' + "x" * (3 * 2**20)
+    with pytest.raises(TraceError, match="trace:1: line above 1,048,576 bytes"):
+        trace(written(endless))
 
 
 HOSTILE = {

@@ -1,5 +1,6 @@
 """What every trace reader gives: the recorded requests, before any window or change of rate."""
 
+from array import array
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Final
@@ -13,9 +14,14 @@ MOST_TOKENS: Final = 2**31 - 1
 _SAMPLE: Final = 10_000
 
 
+def _numbers() -> "array[int]":
+    """Eight bytes a number, a quarter of a list's: public traces have tens of millions of rows."""
+    return array("q")
+
+
 @dataclass(slots=True)
 class Record:
-    """Recorded requests as growing lists, in file order.
+    """Recorded requests as growing columns, in file order.
 
     ``arrival_ps`` counts from the first row, or from the start of the run where the format says so.
     ``prefix`` holds one list of block numbers a row, or stays empty for formats without;
@@ -25,13 +31,13 @@ class Record:
 
     block_tokens: int = 0
     exact: bool = False
-    arrival_ps: list[int] = field(default_factory=list)
-    input_tokens: list[int] = field(default_factory=list)
-    output_tokens: list[int] = field(default_factory=list)
+    arrival_ps: "array[int]" = field(default_factory=_numbers)
+    input_tokens: "array[int]" = field(default_factory=_numbers)
+    output_tokens: "array[int]" = field(default_factory=_numbers)
     prefix: list[list[int]] = field(default_factory=list)
-    session: list[int] = field(default_factory=list)
-    tenant: list[int] = field(default_factory=list)
-    priority: list[int] = field(default_factory=list)
+    session: "array[int]" = field(default_factory=_numbers)
+    tenant: "array[int]" = field(default_factory=_numbers)
+    priority: "array[int]" = field(default_factory=_numbers)
 
     def add(self, text: Text, at_ps: int, tokens_in: int, tokens_out: int) -> None:
         """Append one request; refuses rows beyond the limit, back in time, or without a length."""

@@ -15,6 +15,7 @@ taken as they are; coarser ones that sit on ticks are spread as those of any tra
 """  # noqa: E501
 
 import re
+from array import array
 from collections.abc import Callable, Iterator
 from typing import Final
 
@@ -91,7 +92,7 @@ def _optional(
 
 
 def _number(text: Text, record: Record, name: str) -> Callable[[str], None]:
-    values: list[int] = getattr(record, name)
+    values: array[int] = getattr(record, name)
     most, empty = _RANGE[name], _EMPTY[name]
 
     def add(cell: str) -> None:

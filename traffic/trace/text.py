@@ -24,7 +24,7 @@ class Limit:
 
     line_bytes: int = 2**20
     text_bytes: int = 2**32
-    rows: int = 5_000_000
+    rows: int = 50_000_000
 
 
 @dataclass(slots=True)
