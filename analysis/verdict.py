@@ -115,6 +115,8 @@ def _headline(rows: Sequence[Summary], chosen: Summary | None, manifest: StudyMa
             f"{alternative(chosen)}{of_cost}. {_tail(chosen)}; {_over(chosen)}, {allowed}."
         )
     ran = [row for row in rows if row.over is not None]
+    if not ran and any(row.seeds for row in rows):
+        return "No request had a hand-off: there is nothing to decide."
     if not ran:
         return "No alternative has run: there is nothing to decide."
     best = min(ran, key=lambda row: row.over.value if row.over is not None else 1.0)
@@ -199,17 +201,20 @@ def _matters(
     )
     place = "on" if kind == "fabric" else "with"
     size = f"{duration(widest.ps.value)} ({percent(widest.share)})"
-    limit = manifest.budget_ps
+    limit = manifest.budget_ps or manifest.ttft_ps
     if limit is not None and comparison.bound <= NEGLIGIBLE * limit and not split:
         return (
             f"{topic} does not matter here: mean hand-offs of any two lie within "
             f"{duration(comparison.bound)} of each other, {percent(comparison.bound / limit)} of "
-            f"the budget ({count(widest.seeds, 'common seed')})."
+            f"the {'budget' if manifest.budget_ps else 'TTFT objective'} "
+            f"({count(widest.seeds, 'common seed')})."
         )
     if comparison.found:
         shown = len(comparison.found)
+        small = limit is not None and widest.ps.value <= NEGLIGIBLE * limit and not split
+        verb = "makes a small difference" if small else "matters"
         return (
-            f"{topic} matters: the mean hand-off {place} {widest.fast} is {size} shorter than "
+            f"{topic} {verb}: the mean hand-off {place} {widest.fast} is {size} shorter than "
             f"{place} {widest.slow} ({span}). {shown} of {count(len(comparison.pairs), 'pair')} "
             f"differ.{split}"
         )
@@ -276,9 +281,50 @@ def _warnings(study: Study, rows: Sequence[Summary]) -> list[str]:
         )
     cycles = {row.fabric: row.facts.deadlock for row in rows if row.facts and row.facts.deadlock}
     lines += [f"{fabric}: deadlock is possible, {cycle}." for fabric, cycle in cycles.items()]
+    if _filling(study):
+        lines.append(
+            "The decode side was still filling: in every cell the last request arrived before the "
+            "first finished, so policies that look at decode load saw a filling pool; a longer "
+            "run (requests.count) shows them under steady load."
+        )
+    lines += _twins(study)
     if study.missing:
         lines.append(f"{count(study.missing, 'cell')} not run yet: this verdict is partial.")
     return lines
+
+
+def _filling(study: Study) -> bool:
+    """Whether no request finished before the last arrival, in any cell that ran."""
+    ran = [cell.requests for cell in study.cells if len(cell.requests.get("request", ()))]
+    for requests in ran:
+        finish = requests["finish_ps"]
+        finished = finish[finish >= np.int64(0)]
+        if finished.size and finished.min() < requests["arrival_ps"].max():
+            return False
+    return bool(ran)
+
+
+def _twins(study: Study) -> list[str]:
+    """Policies that made the very same choices on a fabric in every seed."""
+    chosen: dict[tuple[str, str], list[bytes]] = {}
+    for cell in study.cells:
+        if len(cell.requests.get("request", ())):
+            picks = cell.requests["prefill"].tobytes() + cell.requests["decode"].tobytes()
+            chosen.setdefault((cell.manifest.fabric, cell.manifest.policy), []).append(picks)
+    alike: dict[tuple[str, ...], list[str]] = {}
+    for fabric in study.manifest.fabrics:
+        same: dict[tuple[bytes, ...], list[str]] = {}
+        for policy in study.manifest.policies:
+            if (fabric, policy) in chosen:
+                same.setdefault(tuple(chosen[fabric, policy]), []).append(policy)
+        for group in same.values():
+            if len(group) > 1:
+                alike.setdefault(tuple(group), []).append(fabric)
+    return [
+        f"{' and '.join(group)} made the same choices on {' and '.join(fabrics)}: one result, "
+        "not two."
+        for group, fabrics in alike.items()
+    ]
 
 
 def _evidence(rows: Sequence[Summary]) -> str:
@@ -290,4 +336,8 @@ def _evidence(rows: Sequence[Summary]) -> str:
     seeds = max(row.seeds for row in ran)
     q = next((row.q for row in ran if row.q is not None), None)
     read = f"read at {name(q)}, the highest quantile that n carries" if q else "too few for a tail"
-    return f"Evidence: {n} hand-offs an alternative over {count(seeds, 'seed')}, {read}."
+    return (
+        f"Evidence: {n} hand-offs an alternative over {count(seeds, 'seed')}, {read}. Intervals "
+        "widen where exceedances cluster in few seeds, so that equal shares can differ in verdict; "
+        "each is a 95 % interval of its own, not corrected for the number of alternatives."
+    )

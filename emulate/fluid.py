@@ -16,6 +16,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from emulate import _engine
 from emulate.ideal import fluid_ps, frames, ideal_ps, wire_bytes
 from emulate.path import Pathfinder
 from emulate.share import max_min
@@ -54,6 +55,7 @@ class _Request(NamedTuple):
     source: int
     destination: int
     size: int
+    descriptors: int
     release_ps: int
 
 
@@ -120,8 +122,8 @@ class FluidEmulator:
         """
         entering: dict[int, tuple[_Request, list[int]]] = {}
         for row in np.atleast_1d(flows).astype(FLOW, copy=False).tolist():
-            flow, handoff, source, destination, size, _, entropy, pinned, _, _, release = row
-            request = _Request(flow, handoff, source, destination, size, release)
+            flow, handoff, source, destination, size, cuts, entropy, pinned, _, _, release = row
+            request = _Request(flow, handoff, source, destination, size, cuts, release)
             self._check(request, flow in self._row or flow in entering)
             entering[flow] = request, self._find.path(source, destination, entropy, pinned)
         for request, path in entering.values():
@@ -144,6 +146,11 @@ class FluidEmulator:
             )
         if request.size < 1:
             raise SubmissionError(f"flow {flow}: {request.size} bytes; a flow has at least 1")
+        if not 1 <= request.descriptors <= request.size:
+            raise SubmissionError(
+                f"flow {flow}: {request.descriptors} descriptors for {request.size} bytes; "
+                "write at least 1 and at most one a byte"
+            )
         for end in (request.source, request.destination):
             if not 0 <= end < len(self._host) or not self._host[end]:
                 raise SubmissionError(
@@ -163,8 +170,8 @@ class FluidEmulator:
         self._hops[row, : len(path)] = path
         rates = [self._rate_of[port] for port in path]
         slowest = min(rates)
-        wire = wire_bytes(request.size, self._mtu)
-        ideal = ideal_ps(request.size, self._mtu, rates, sum(self._latency[p] for p in path))
+        wire = wire_bytes(request.size, self._mtu, request.descriptors)
+        ideal = self._ideal(request, rates, [self._latency[p] for p in path])
         volume = wire if self._efficiency is None else request.size / self._efficiency
         state = self._state
         state["wire"][row] = wire
@@ -174,6 +181,20 @@ class FluidEmulator:
         state["hops"][row] = len(path)
         state["gone"][row] = state["finish"][row] = -1
         heappush(self._pending, (request.release_ps, request.flow, row))
+
+    def _ideal(self, request: _Request, rates: list[int], latencies: list[int]) -> int:
+        """The lone flow's time; with several descriptors by the packet engine's recurrence."""
+        if request.descriptors == 1:
+            return ideal_ps(request.size, self._mtu, rates, sum(latencies))
+        return _engine.ideal_ps(
+            bytes=request.size,
+            descriptors=request.descriptors,
+            mtu=self._mtu,
+            issue_ps=0,
+            rates_bps=rates,
+            delays_ps=latencies,
+            recurrence=False,
+        )
 
     def _make_room(self, row: int, width: int) -> None:
         rows, columns = self._hops.shape
@@ -241,7 +262,9 @@ class FluidEmulator:
         for port in path:
             self._on[port].remove(row)
         self._sent[path] += state["wire"][row]
-        self._frames[path] += frames(self._requests[row].size, self._mtu)
+        self._frames[path] += frames(
+            self._requests[row].size, self._mtu, self._requests[row].descriptors
+        )
         state["rate"][row] = state["left"][row] = 0.0
         finish = at + int(state["base"][row])
         heappush(self._finishing, (finish, self._requests[row].flow, row))
@@ -310,7 +333,10 @@ class FluidEmulator:
         if self._efficiency is not None:
             volume = submitted[:, 4] / self._efficiency * 8
         share = np.where(flowing, 1 - left / np.maximum(volume, 1.0), started.astype(np.float64))
-        total = -(-submitted[:, 4] // self._mtu)
+        size, cuts = submitted[:, 4], np.maximum(submitted[:, 5], 1)
+        longer = size % cuts
+        total = longer * -(-(size // cuts + 1) // self._mtu)
+        total += (cuts - longer) * -(-(size // cuts) // self._mtu)
         packets = np.floor(total * share).astype(np.int64)
         order = np.argsort(submitted[:, 0], kind="stable")
         flows: Table = {
@@ -319,7 +345,7 @@ class FluidEmulator:
             "source": submitted[:, 2],
             "destination": submitted[:, 3],
             "bytes": submitted[:, 4],
-            "release_ps": submitted[:, 5],
+            "release_ps": submitted[:, 6],
             "finish_ps": column["finish"],
             "sender_done_ps": np.where(started, column["gone"], -1),
             "ideal_ps": column["ideal"],

@@ -16,18 +16,25 @@ FRAME_OVERHEAD: Final = 8 + 14 + 20 + 8 + 12 + 4 + 4 + 12
 UDP 8, BTH 12, ICRC 4, FCS 4, inter-frame gap 12 (IEEE 802.3; InfiniBand annex A17, RoCEv2)."""
 
 
-def wire_bytes(payload: int, mtu: int) -> int:
+def wire_bytes(payload: int, mtu: int, descriptors: int = 1) -> int:
     """Bytes on the wire of a payload that is sent in frames of at most ``mtu`` bytes each.
 
     >>> wire_bytes(8192, 4096), wire_bytes(1, 4096)
     (8356, 83)
     """
-    return payload + FRAME_OVERHEAD * frames(payload, mtu)
+    return payload + FRAME_OVERHEAD * frames(payload, mtu, descriptors)
 
 
-def frames(payload: int, mtu: int) -> int:
-    """Frames that carry a payload of at least one byte."""
-    return -(-payload // mtu)
+def frames(payload: int, mtu: int, descriptors: int = 1) -> int:
+    """Frames of a payload of at least one byte; every descriptor ends with a frame of its own.
+
+    Descriptors are of equal size, the first ones a byte longer when the payload does not divide.
+
+    >>> frames(8192, 4096), frames(8192, 4096, 3), frames(8193, 4096, 2)
+    (2, 3, 3)
+    """
+    small, longer = divmod(payload, descriptors)
+    return longer * -(-(small + 1) // mtu) + (descriptors - longer) * -(-small // mtu)
 
 
 def ideal_ps(payload: int, mtu: int, rates_bps: Sequence[int], latency_ps: int) -> int:

@@ -3,7 +3,10 @@
 Exit codes: 0 done, 1 a check failed, 2 bad input or an impossible request, 130 interrupted.
 """
 
+import errno
 import importlib
+import os
+import signal
 import sys
 from typing import Any, Final
 
@@ -55,19 +58,31 @@ def kvfabric() -> None:
 
 def main(argv: list[str] | None = None) -> None:
     """Run the command line; a user's mistake becomes one line on stderr and exit code 2."""
+    signal.signal(signal.SIGTERM, _interrupt)
     try:
         done: Any = kvfabric.main(args=argv, standalone_mode=False)
+        sys.stdout.flush()
         code = done if isinstance(done, int) else 0
     except KvfabricError as error:
         click.echo(f"kvfabric: {error}", err=True)
         code = 2
     except click.ClickException as error:
-        error.show()
+        click.echo(f"kvfabric: {error.format_message()}", err=True)
         code = error.exit_code
     except (click.Abort, KeyboardInterrupt):
-        click.echo("kvfabric: interrupted", err=True)
+        click.echo("kvfabric: interrupted; finished cells are kept", err=True)
         code = 130
-    except BrokenPipeError:
-        sys.stderr.close()
-        code = 0
+    except OSError as error:
+        if error.errno not in (errno.EPIPE, errno.ENOSPC):
+            raise
+        # The reader went away, or the device of standard output is full.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = 0 if error.errno == errno.EPIPE else 2
+        if code:
+            click.echo(f"kvfabric: standard output: {error.strerror}", err=True)
     sys.exit(code)
+
+
+def _interrupt(*_: object) -> None:
+    """SIGTERM ends a run as Ctrl-C does."""
+    raise KeyboardInterrupt

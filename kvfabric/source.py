@@ -112,6 +112,8 @@ def read_source(path: str | Path) -> Source:
 
 def _text(path: Path, shown: str) -> str:
     try:
+        if path.exists() and not path.is_file():
+            raise ScenarioError(f"{shown}: not a file; write the path of a scenario")
         with path.open("rb") as file:
             raw = file.read(MOST_BYTES + 1)
     except FileNotFoundError:

@@ -5,6 +5,7 @@ A worker dies with its parent, so that ``kill -9`` of the command leaves no proc
 
 import multiprocessing
 import os
+import signal
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
@@ -80,7 +81,12 @@ def sweep(
     )
     finished = False
     try:
-        open_jobs: set[Future[None]] = {pool.submit(_Cell(work, job)) for job in jobs}
+        # Workers inherit the mask: Ctrl-C is the parent's to handle, which then ends them.
+        held = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        try:
+            open_jobs: set[Future[None]] = {pool.submit(_Cell(work, job)) for job in jobs}
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, held)
         done = 0
         while open_jobs:
             ready, open_jobs = wait(open_jobs, timeout=_POLL_S, return_when=FIRST_COMPLETED)

@@ -51,7 +51,8 @@ def _quantity(text: str, units: Mapping[str, int | Decimal], what: str, example:
     shown = repr(text[:40])
     found = _QUANTITY.fullmatch(text)
     if found is None:
-        raise UnitError(f"{what} {shown}: not a number with a unit; write {example}")
+        why = "negative" if text.lstrip().startswith("-") else "not a plain number with a unit"
+        raise UnitError(f"{what} {shown}: {why}; write {example}")
     number, unit = found.groups()
     factor = units.get(unit)
     if factor is None:
@@ -128,7 +129,8 @@ def share(text: str) -> float:
 def _scaled(value: float, units: Mapping[str, int], names: tuple[str, ...]) -> str:
     for name in reversed(names):
         if abs(value) >= units[name]:
-            return f"{value / units[name]:.3g} {name}"
+            scaled = value / units[name]
+            return f"{scaled:,.0f} {name}" if abs(scaled) >= 1000 else f"{scaled:.3g} {name}"
     return f"{value:.3g} {names[0]}"
 
 

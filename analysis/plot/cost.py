@@ -86,7 +86,8 @@ def cost(rows: Sequence[Summary], study: StudyManifest) -> Plot:
     return Plot(
         "cost",
         f"Cost of the fabric against {q} hand-off time with its 95 % interval (an arrow: "
-        "beyond the plot or unbounded); dominated alternatives are grey.",
+        "beyond the plot or unbounded); dominated alternatives are grey. "
+        "Policies of one fabric are set side by side; its price is in the table.",
         figure,
         ("fabric", "policy", "cost_usd", "tail_ms", "tail_low_ms", "tail_high_ms", "dominated"),
         tuple(

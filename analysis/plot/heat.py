@@ -52,10 +52,12 @@ def heat(parts: Sequence[Sample]) -> Plot:
                 images[row] = _image(grid[row, column], each, values, top)
             grid[0, column].set_title(
                 f"{label(each.sample.fabric, 26)}\n{label(each.sample.policy, 26)}\n"
-                f"busiest port {percent(float(each.busy.max(initial=0)))}"
+                f"busiest port, mean of seeds: {percent(float(each.busy.max(initial=0)))}"
             )
             paused = float(each.paused.max(initial=0))
-            text = f"most paused port {percent(paused)}" if paused else "no port was paused"
+            text = (
+                f"most paused, mean of seeds: {percent(paused)}" if paused else "no port was paused"
+            )
             grid[1, column].set_title(text)
             grid[1, column].set_xlabel("port")
         for row, text in enumerate(("utilisation (share of time)", "paused (share of time)")):

@@ -52,6 +52,17 @@ def lone_flows(fabric: Fabric, count: int) -> NDArray[np.void]:
     return table
 
 
+def test_descriptors_cut_a_lone_flow_alike_in_both() -> None:
+    fabric = two_tiers()
+    table = lone_flows(fabric, 20)
+    table["descriptors"] = np.minimum(table["bytes"], np.arange(1, 21))
+    fluid, packet = both(fabric, 3)
+    assert replay(table, fluid).tolist() == replay(table, packet).tolist()
+    one, other = fluid.telemetry().flows, packet.telemetry().flows
+    assert one["ideal_ps"].tolist() == other["ideal_ps"].tolist()
+    assert one["packets"].tolist() == other["packets"].tolist()
+
+
 @pytest.mark.parametrize("seed", [0, 7])
 def test_both_choose_the_same_path_and_give_a_lone_flow_the_same_finish(seed: int) -> None:
     fabric = two_tiers()
