@@ -1,8 +1,10 @@
 """A picture of a fabric: tiers from hosts up, roles by colour and shape.
 
 A fabric of one switch tier is drawn as a ring; a bipartite one with the prefill side below and
-the decode side above; any other with its tiers as rows. Up to `MOST_NODES` nodes each host is a
-mark; beyond, each leaf tells how many hosts it has; beyond as many switches, each tier is one box.
+the decode side above; any other with its tiers as rows (`topo.layout`). Cables of separate planes
+have colours of their own; a lost switch and its cables are shown in red. Up to `MOST_NODES` nodes
+each host is a mark; beyond, each leaf tells how many hosts it has; beyond as many switches, each
+tier is one box.
 Colours are those of Okabe and Ito, which stay apart under colour-blindness.
 """
 
@@ -11,7 +13,10 @@ from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 from topo.bom import TIER_NAMES
+from topo.error import FabricError
 from topo.fabric import Fabric, Kind, Node, Role
+from topo.layout import Place, group_of, is_ring, layout, on_top, seats_of
+from topo.loss import planes_of
 from topo.unit import show_rate
 
 if TYPE_CHECKING:
@@ -36,11 +41,17 @@ MARKER: Final = {
     Role.NONE: ".",
 }
 
-Place = tuple[float, float]
+PLANE: Final = ("#56B4E9", "#D55E00", "#009E73", "#CC79A7", "#0072B2", "#E69F00")
+"""Colours of the cables of planes, in turn."""
+
+LOST: Final = "#D7191C"
 
 
-def draw(fabric: Fabric) -> "Figure":
+def draw(fabric: Fabric, lost: str | None = None) -> "Figure":
     """Draw a fabric on a figure of its own; pyplot and its global state stay untouched.
+
+    ``lost`` names a switch whose failure is shown: what hangs on it. Errors: no such node, or one
+    that has no place of its own in the summary of a large fabric.
 
     >>> from topo.family.registry import build
     >>> figure = draw(build("leaf_spine", {"hosts": 16}))
@@ -56,117 +67,125 @@ def draw(fabric: Fabric) -> "Figure":
     axes.set_axis_off()
     axes.set_title(f"{fabric.name}: {hosts} hosts, {len(switches)} switches", loc="left")
     if len(switches) > MOST_NODES:
+        if lost is not None:
+            raise FabricError(f"node {lost!r}: not drawn in the summary of a fabric this large")
         _draw_tiers(axes, fabric)
         return figure
     each = len(fabric.nodes) <= MOST_NODES
     place = layout(fabric, hosts=each)
-    _draw_links(axes, fabric, place)
-    _draw_switches(axes, switches, place)
+    gone = None if lost is None else fabric.node(lost).index
+    if gone is not None and gone not in place:
+        raise FabricError(f"node {lost!r}: not drawn in the summary; name a switch")
+    _draw_links(axes, fabric, place, gone)
+    _draw_switches(axes, fabric, place, gone)
     if each:
         _draw_hosts(axes, fabric, place)
     else:
         _tell_hosts(axes, fabric, place)
     heights = [y for _, y in place.values()]
     room = 0.25 if each else 0.65
-    axes.set_ylim(min(heights) - room, max(heights) + room)
     axes.margins(x=0.04)
+    if is_ring(fabric) or not switches:
+        axes.set_ylim(-1.15, 1.15)
+        axes.set_xlim(-2.15, 2.15)
+        axes.set_aspect("equal")
+    else:
+        axes.set_ylim(min(heights) - room, max(heights) + room)
     return figure
 
 
-def layout(fabric: Fabric, *, hosts: bool = True) -> dict[int, Place]:
-    """Where each node stands, x and y between 0 and the number of rows; hosts are optional.
-
-    Every switch has a place; so has every host with a link, next to its first leaf.
-    """
-    switches = fabric.switches
-    if not switches:
-        step = 2 * math.pi / len(fabric.nodes)
-        return {
-            n.index: (math.cos(i * step), math.sin(i * step)) for i, n in enumerate(fabric.nodes)
-        }
-    leaf = _leaves(fabric) if hosts else {}
-    if len({n.tier for n in switches}) == 1 and fabric.family != "bipartite" and len(switches) > 2:
-        return _ring(switches, leaf)
-    rows: dict[int, list[int]] = {}
-    above: set[int] = set()
-    for node in switches:
-        upper = fabric.family == "bipartite" and node.name.startswith("dleaf")
-        rows.setdefault(node.tier + upper, []).append(node.index)
-        if upper:
-            above.add(node.index)
-    place: dict[int, Place] = {}
-    for row, members in rows.items():
-        for i, node_index in enumerate(members):
-            place[node_index] = ((i + 0.5) / len(members), float(row))
-    width = {n.index: 1 / len(rows[n.tier + (n.index in above)]) for n in switches}
-    under: dict[int, list[int]] = {}
-    for host, near in leaf.items():
-        under.setdefault(near, []).append(host)
-    for near, members in under.items():
-        x, y = place[near]
-        for i, host in enumerate(members):
-            shift = ((i + 0.5) / len(members) - 0.5) * 0.86 * width[near]
-            place[host] = (x + shift, y + 1 if near in above else y - 1)
-    return place
-
-
-def _ring(switches: list[Node], leaf: dict[int, int]) -> dict[int, Place]:
-    step = 2 * math.pi / len(switches)
-    place: dict[int, Place] = {}
-    for i, node in enumerate(switches):
-        angle = math.pi / 2 - i * step
-        place[node.index] = (0.5 + 0.3 * math.cos(angle), 1 + 0.6 * math.sin(angle))
-        members = [host for host, near in leaf.items() if near == node.index]
-        for j, host in enumerate(members):
-            turn = angle + ((j + 0.5) / len(members) - 0.5) * 0.8 * step
-            place[host] = (0.5 + 0.5 * math.cos(turn), 1 + math.sin(turn))
-    return place
-
-
-def _leaves(fabric: Fabric) -> dict[int, int]:
-    """Each host's first switch."""
-    leaf: dict[int, int] = {}
-    for link in fabric.links:
-        for near, far in ((link.a, link.b), (link.b, link.a)):
-            if (
-                fabric.nodes[near].kind is Kind.HOST
-                and fabric.nodes[far].kind is Kind.SWITCH
-                and near not in leaf
-            ):
-                leaf[near] = far
-    return dict(sorted(leaf.items()))
-
-
-def _draw_links(axes: "Axes", fabric: Fabric, place: dict[int, Place]) -> None:
+def _draw_links(axes: "Axes", fabric: Fabric, place: dict[int, Place], gone: int | None) -> None:
     from matplotlib.collections import LineCollection
 
     trunks = Counter((link.a, link.b) for link in fabric.links)
     drawn = [(a, b) for a, b in trunks if a in place and b in place]
-    inner = {fabric.nodes[a].kind is fabric.nodes[b].kind is Kind.SWITCH: 0 for a, b in drawn}
+    planes = planes_of(fabric)
+    plane: dict[int, int] = {}
+    if 1 < len(planes) <= len(PLANE):
+        plane = {node: i for i, members in enumerate(planes) for node in members}
     lines = [[place[a], place[b]] for a, b in drawn]
-    widths = [0.5 * math.sqrt(trunks[pair]) for pair in drawn]
-    axes.add_collection(LineCollection(lines, linewidths=widths, colors="#555555", zorder=1))
+    widths = [0.5 * math.sqrt(trunks[pair]) * (2 if gone in pair else 1) for pair in drawn]
+    colours = [
+        LOST if gone in (a, b) else _plane_colour(plane.get(a, plane.get(b))) for a, b in drawn
+    ]
+    styles = ["--" if gone in pair else "-" for pair in drawn]
+    axes.add_collection(
+        LineCollection(lines, linewidths=widths, colors=colours, linestyles=styles, zorder=1)
+    )
     most = max((trunks[pair] for pair in drawn), default=1)
-    if True in inner:
+    inner = any(fabric.nodes[a].kind is fabric.nodes[b].kind is Kind.SWITCH for a, b in drawn)
+    notes = []
+    if inner:
         rates = {link.rate_bps for link in fabric.links}
-        shown = ", ".join(show_rate(rate) for rate in sorted(rates))
-        trunk = f"; up to {most} parallel links a line" if most > 1 else ""
-        axes.text(0, -0.02, f"links of {shown}{trunk}", transform=axes.transAxes, fontsize=8)
+        notes.append(f"links of {', '.join(show_rate(rate) for rate in sorted(rates))}")
+    if inner and most > 1:
+        notes.append(f"up to {most} parallel links a line")
+    if plane:
+        notes.append(f"{len(planes)} planes by colour")
+    if gone is not None:
+        notes.append(f"{fabric.nodes[gone].name} lost: dashed")
+    axes.text(0, -0.02, "; ".join(notes), transform=axes.transAxes, fontsize=8)
 
 
-def _draw_switches(axes: "Axes", switches: list[Node], place: dict[int, Place]) -> None:
-    tiers = Counter(node.tier for node in switches)
-    for node in switches:
-        named = tiers[node.tier] <= MOST_NAMES
+def _plane_colour(plane: int | None) -> str:
+    return "#555555" if plane is None else PLANE[plane]
+
+
+def _draw_switches(axes: "Axes", fabric: Fabric, place: dict[int, Place], gone: int | None) -> None:
+    """Names in boxes where there is room, else small squares; group names inside a ring."""
+    ring = is_ring(fabric)
+    shown = [node for node in fabric.switches if node.index in place]
+    rows = Counter(round(place[node.index][1], 6) for node in shown)
+    marks: list[Node] = []
+    for node in shown:
+        row = rows[round(place[node.index][1], 6)]
+        count = len(shown) if ring else row
+        long = len(node.name) >= 10
+        if node.tier == 0 or count > (16 if ring else MOST_NAMES):
+            marks.append(node)
+            continue
+        flat = ring or count <= (8 if long else 12)
         axes.text(
             *place[node.index],
-            node.name if named else "",
-            fontsize=8 if tiers[node.tier] <= 12 else 6,
-            rotation=0 if tiers[node.tier] <= 12 else 90,
+            node.name,
+            fontsize=8 if count <= 12 else 6,
+            rotation=0 if flat else 90,
             ha="center",
             va="center",
             zorder=3,
-            bbox={"boxstyle": "square,pad=0.3", "facecolor": "white", "edgecolor": "black"},
+            bbox={
+                "boxstyle": "square,pad=0.3",
+                "facecolor": "white",
+                "edgecolor": LOST if node.index == gone else "black",
+            },
+        )
+    if marks:
+        axes.scatter(
+            [place[n.index][0] for n in marks],
+            [place[n.index][1] for n in marks],
+            s=[10 if n.tier == 0 else 36 for n in marks],
+            marker="s",
+            facecolors="white",
+            edgecolors=[LOST if n.index == gone else "black" for n in marks],
+            linewidths=0.9,
+            zorder=3,
+        )
+    if ring and len(marks) == len(shown):
+        _name_groups(axes, shown, place)
+
+
+def _name_groups(axes: "Axes", shown: list[Node], place: dict[int, Place]) -> None:
+    groups: dict[str, list[Place]] = {}
+    for node in shown:
+        groups.setdefault(group_of(node), []).append(place[node.index])
+    if not 1 < len(groups) <= 24 or len(groups) == len(shown):
+        return
+    for name, places in groups.items():
+        x = sum(p[0] for p in places) / len(places)
+        y = sum(p[1] for p in places) / len(places)
+        reach = math.hypot(x, y) or 1.0
+        axes.text(
+            1.16 * x / reach, 1.08 * y / reach, name, fontsize=8, ha="center", va="center", zorder=4
         )
 
 
@@ -190,11 +209,12 @@ def _draw_hosts(axes: "Axes", fabric: Fabric, place: dict[int, Place]) -> None:
 def _tell_hosts(axes: "Axes", fabric: Fabric, place: dict[int, Place]) -> None:
     """The number of hosts of each role, written beside their leaf."""
     counts: dict[int, Counter[Role]] = {}
-    for host, leaf in _leaves(fabric).items():
-        counts.setdefault(leaf, Counter())[fabric.nodes[host].role] += 1
+    for host, seats in seats_of(fabric).items():
+        if seats[0] in place:
+            counts.setdefault(seats[0], Counter())[fabric.nodes[host].role] += 1
     small = len(counts) > 16
     for leaf, roles in counts.items():
-        above = fabric.nodes[leaf].name.startswith("dleaf")
+        above = on_top(fabric.nodes[leaf])
         for i, (role, count) in enumerate(sorted(roles.items())):
             text = f"{count}" if small else f"{count} {'hosts' if role is Role.NONE else role}"
             x, y = place[leaf]

@@ -25,20 +25,22 @@ def _one(what: str, facts: dict[str, Any]) -> Any:
 Examples:
   kvfabric topo draw scenarios/first-look.yaml --out out/drawings
   kvfabric topo draw dragonfly --prefill 36 --decode 36 --ports 16 --out out/drawings
+  kvfabric topo draw leaf_spine --ports 32 --out out/drawings --lost spine0
 """
 )
 @click.argument("what", metavar="SCENARIO|FAMILY|FILE")
 @click.option(
     "--out", type=click.Path(path_type=Path), required=True, help="Folder for SVG and PNG."
 )
+@click.option("--lost", default=None, metavar="SWITCH", help="Show what its failure takes along.")
 @family_options
-def draw(what: str, out: Path, **facts: Any) -> None:
+def draw(what: str, out: Path, lost: str | None, **facts: Any) -> None:
     """Draw fabrics as SVG and PNG."""
     for label, fabric in fabrics_of(what, **facts):
-        click.echo(f"drawing: {save_drawing(out, label, fabric)}")
+        click.echo(f"drawing: {save_drawing(out, label, fabric, lost)}")
 
 
-def save_drawing(folder: Path, label: str, fabric: Any) -> Path:
+def save_drawing(folder: Path, label: str, fabric: Any, lost: str | None = None) -> Path:
     """Write the picture as SVG and PNG and return the place of the first."""
     import re
 
@@ -46,9 +48,9 @@ def save_drawing(folder: Path, label: str, fabric: Any) -> Path:
 
     name = re.sub(r"[^A-Za-z0-9]+", "-", label).strip("-") or "fabric"
     path = folder / f"{name}.svg"
+    figure = draw(fabric, lost)
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        figure = draw(fabric)
         figure.savefig(path, metadata={"Date": None})
         figure.savefig(path.with_suffix(".png"), dpi=150)
     except OSError as error:

@@ -1,14 +1,18 @@
 """Pictures: every node has its place, roles their colours, and large fabrics a summary."""
 
 import io
+import math
 import sys
+from itertools import pairwise
 
 import pytest
 from matplotlib.colors import to_hex
 
-from topo.draw import COLOUR, draw, layout
+from topo.draw import COLOUR, LOST, draw
+from topo.error import FabricError
 from topo.fabric import Fabric, Role
 from topo.family.registry import FAMILIES, build
+from topo.layout import layout
 from topo.placement import place
 
 SWITCHLESS = {"host_mesh", "bipartite_direct"}
@@ -59,3 +63,30 @@ def test_drawing_leaves_pyplot_alone():
     before = "matplotlib.pyplot" in sys.modules
     draw(placed("leaf_spine", 4))
     assert ("matplotlib.pyplot" in sys.modules) == before
+
+
+def test_groups_of_a_dragonfly_stand_together_and_are_named():
+    fabric = build("dragonfly", {"hosts": 72, "p": 2, "a": 4, "h": 2})
+    spots = layout(fabric)
+    routers = fabric.switches
+    turn = [math.dist(spots[a.index], spots[b.index]) for a, b in pairwise(routers)]
+    inside = [turn[i] for i in range(len(turn)) if (i + 1) % 4]
+    between = [turn[i] for i in range(len(turn)) if not (i + 1) % 4]
+    assert min(between) > 1.5 * max(inside)
+    told = {t.get_text() for t in draw(fabric).axes[0].texts}
+    assert {f"group{i}" for i in range(9)} <= told
+
+
+def test_planes_have_colours_and_a_lost_switch_is_red():
+    fabric = placed("dual_tor", 16)
+    spine = fabric.switches[-1].name
+    colours = {to_hex(c).upper() for c in draw(fabric, spine).axes[0].collections[0].get_colors()}
+    assert {"#56B4E9", "#D55E00", LOST} <= colours
+    assert LOST not in {to_hex(c).upper() for c in draw(fabric).axes[0].collections[0].get_colors()}
+
+
+def test_a_lost_switch_that_is_not_drawn_is_refused():
+    with pytest.raises(FabricError, match="no such node"):
+        draw(placed("leaf_spine", 8), "leaf99")
+    with pytest.raises(FabricError, match="not drawn in the summary"):
+        draw(placed("fat_tree", 400), "core0")
