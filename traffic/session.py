@@ -94,7 +94,8 @@ class _Pool:
     """Attempts of the pool's sessions, session by session and in time.
 
     ``begin`` has the first attempt of each session and the end; ``at_ps`` counts from the session's
-    first; ``call`` is equal for the attempts of one call.
+    first; ``call`` is equal for the attempts of one call; ``shared_tokens`` are the first tokens
+    that the session has in common with others.
     """
 
     begin: Ints
@@ -102,6 +103,7 @@ class _Pool:
     call: Ints
     input_tokens: Ints
     output_tokens: Ints
+    shared_tokens: Ints
 
 
 def sessions(agent: Agent, *, count: int, rate_per_s: float, seed: int) -> RequestTable:
@@ -141,7 +143,7 @@ def sessions(agent: Agent, *, count: int, rate_per_s: float, seed: int) -> Reque
         input_tokens=pool.input_tokens[row],
         output_tokens=pool.output_tokens[row],
         session=session,
-        prefix=_prefix(agent, session, pool.call[row], pool.input_tokens[row]),
+        prefix=_prefix(agent, pool, session, row),
     )
 
 
@@ -194,6 +196,7 @@ def _pool(agent: Agent, seed: int) -> _Pool:
         call=call,
         input_tokens=context[call],
         output_tokens=output[call],
+        shared_tokens=np.minimum(added[begin], agent.shared)[of[call]],
     )
 
 
@@ -230,9 +233,9 @@ def _played(
     return run[kept], row[kept], at[kept]
 
 
-def _prefix(agent: Agent, session: Ints, call: Ints, inputs: Ints) -> Prefix:
+def _prefix(agent: Agent, pool: _Pool, session: Ints, row: Ints) -> Prefix:
     """Blocks of every request: the shared head, the session's own, and a partial last one."""
-    size = agent.block_tokens
+    size, call, inputs = agent.block_tokens, pool.call[row], pool.input_tokens[row]
     full, partial = inputs // size, inputs % size > 0
     head = agent.shared // size
     longest = int(full.max()) + 1
@@ -240,7 +243,8 @@ def _prefix(agent: Agent, session: Ints, call: Ints, inputs: Ints) -> Prefix:
     first = np.concatenate((np.zeros(1, np.int64), np.cumsum(counts)))
     inside = np.arange(first[-1]) - np.repeat(first[:-1], counts)
     own = head + session * longest
-    blocks = np.where(inside < head, inside, np.repeat(own, counts) + inside)
+    common = np.repeat(pool.shared_tokens[row] // size, counts)
+    blocks = np.where(inside < common, inside, np.repeat(own, counts) + inside)
     # Numbers beyond those of all full blocks: one for each call of each session.
     _, ending = np.unique((session * (int(call.max()) + 1) + call)[partial], return_inverse=True)
     blocks[first[1:][partial] - 1] = head + (int(session.max()) + 1) * longest + ending

@@ -133,6 +133,17 @@ def test_blocks_repeat_as_far_as_contexts_do() -> None:
     assert not set(one[2:].tolist()) & set(other[2:].tolist())
 
 
+def test_a_first_prompt_shorter_than_the_shared_head_shares_only_itself() -> None:
+    agent = replace(PLAIN, shared=10**6)
+    table = sessions(agent, count=200, rate_per_s=50, seed=10)
+    prefix = table.prefix
+    assert prefix is not None
+    one, other = (prefix.of(int(rows[-1])) for rows in by_session(table)[:2])
+    # First prompts of 1000 tokens: three blocks of 256.
+    assert one[:3].tolist() == other[:3].tolist() == [0, 1, 2]
+    assert not set(one[3:].tolist()) & set(other[3:].tolist())
+
+
 def test_a_seed_fixes_the_sessions_and_another_gives_others() -> None:
     one, same, other = (sessions(Agent(), count=300, rate_per_s=9, seed=s) for s in (1, 1, 2))
     assert np.array_equal(one.arrival_ps, same.arrival_ps)
