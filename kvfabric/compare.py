@@ -7,6 +7,7 @@ One command at a time may work in a folder.
 import fcntl
 import hashlib
 import platform
+import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib.metadata import version
@@ -15,11 +16,13 @@ from typing import Final
 
 import msgspec
 
+from analysis.error import RecordError
 from analysis.record import (
     FabricFact,
     StudyManifest,
     cell_directory,
     has_cell,
+    read_cell,
     read_manifest,
     write_cell,
     write_study,
@@ -88,7 +91,7 @@ def run_study(
     with _locked(out):
         _refuse_other(out, manifest)
         write_study(out, manifest)
-        missing = [job for job in jobs if not has_cell(cell_directory(out, job.cell))]
+        missing = [job for job in jobs if not _kept(cell_directory(out, job.cell))]
         requests = sum(_weight(job) for job in missing)
 
         def tell(done: int, steps: int) -> None:
@@ -102,6 +105,18 @@ def run_study(
             sweep(missing, work, processes=processes, progress=tell)
         progress(1.0, f"{len(jobs)}/{len(jobs)} cells")
     return manifest
+
+
+def _kept(cell: Path) -> bool:
+    """Whether a finished cell is there and whole; a damaged one is removed, to be run again."""
+    if not has_cell(cell):
+        return False
+    try:
+        read_cell(cell)
+    except RecordError:
+        shutil.rmtree(cell)
+        return False
+    return True
 
 
 class _Work:

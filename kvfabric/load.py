@@ -108,6 +108,11 @@ def _alternatives(base: Source, whole: Source, compare: dict[str, Any]) -> list[
 def _refuse_twins(alternatives: list[Alternative], whole: Source) -> None:
     seen: set[tuple[str, str]] = set()
     for a in alternatives:
+        for label in (a.fabric, a.policy):
+            if not label.isprintable():
+                raise whole.error(
+                    ("compare",), f"label {label!r}: has characters that do not print"
+                )
         if (a.fabric, a.policy) in seen:
             raise whole.error(
                 ("compare",),
@@ -237,7 +242,9 @@ def _check_numbers(scenario: Scenario, source: Source) -> None:
         (("handoff", "block"), scenario.handoff.block),
         (("network", "transport", "mtu"), scenario.network.transport.mtu),
         (("budget", "handoff"), scenario.budget.handoff),
+        (("budget", "allowed"), scenario.budget.allowed),
         (("run", "limit"), scenario.run.limit),
+        (("run", "control_delay"), scenario.run.control_delay),
     ):
         if value == 0:
             raise source.error(place, "must be above 0")

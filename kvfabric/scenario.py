@@ -3,7 +3,7 @@
 These are the keys that may stand in a file, with their defaults; `kvfabric.load` reads one.
 """
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 import msgspec
 from msgspec import Meta
@@ -11,6 +11,9 @@ from msgspec import Meta
 from kvfabric.part import Part, Positive, Small
 from kvfabric.quantity import Block, Duration, Factor, Length, Rate, Share, Size, written
 from kvfabric.request import RequestsPart
+
+PRINTS: Final = r"^[^\x00-\x1f\x7f-\x9f]*$"
+"""Text without control characters: it goes to terminals and pages."""
 
 
 class SwitchPart(Part, frozen=True):
@@ -166,13 +169,13 @@ class RunPart(Part, frozen=True):
 class Scenario(Part, frozen=True):
     """A whole scenario with one value for every key."""
 
-    name: Annotated[str, Meta(min_length=1, max_length=80)]
+    name: Annotated[str, Meta(min_length=1, max_length=80, pattern=PRINTS)]
     fabric: FabricPart
     placement: PlacementPart
     model: str
     gpu: str | Pair
     budget: BudgetPart
-    question: Annotated[str, Meta(max_length=400)] = ""
+    question: Annotated[str, Meta(max_length=400, pattern=PRINTS)] = ""
     instance: InstancesPart = msgspec.field(default_factory=InstancesPart)
     requests: RequestsPart = msgspec.field(default_factory=RequestsPart)
     handoff: HandoffPart = msgspec.field(default_factory=HandoffPart)

@@ -1,5 +1,6 @@
 """A commented scenario from a few facts: what ``kvfabric init`` writes."""
 
+import json
 from dataclasses import dataclass
 from typing import Final
 
@@ -87,7 +88,7 @@ def starter(facts: Facts) -> str:
         else "# handoff: 25ms            # without it: what slo.ttft leaves after queue and prefill"
     )
     return _TEMPLATE.format(
-        name=facts.name,
+        name=json.dumps(facts.name, ensure_ascii=False),
         prefill=facts.prefill,
         decode=facts.decode,
         nic=facts.nic,

@@ -20,9 +20,24 @@ Waits = dict[int, set[int]]
 
 
 def handoff_pairs(fabric: Fabric) -> list[tuple[int, int]]:
-    """Every prefill host with every decode host; a host with role ``both`` is in either pool."""
-    senders = fabric.hosts_with(Role.PREFILL, Role.BOTH)
-    receivers = fabric.hosts_with(Role.DECODE, Role.BOTH)
+    """A prefill and a decode host for every pair of places where hand-offs begin and end.
+
+    Hosts that hang on the same switches take the same paths between switches, so one of each role
+    stands for all of them. A host with role ``both`` is in either pool.
+    """
+    neighbours: dict[int, set[int]] = {n.index: set() for n in fabric.hosts}
+    for link in fabric.links:
+        for host, far in ((link.a, link.b), (link.b, link.a)):
+            if host in neighbours:
+                neighbours[host].add(far)
+
+    def first(*roles: Role) -> list[int]:
+        found: dict[frozenset[int], int] = {}
+        for host in fabric.hosts_with(*roles):
+            found.setdefault(frozenset(neighbours[host]), host)
+        return list(found.values())
+
+    senders, receivers = first(Role.PREFILL, Role.BOTH), first(Role.DECODE, Role.BOTH)
     return [(a, b) for a in senders for b in receivers if a != b]
 
 

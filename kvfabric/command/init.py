@@ -9,6 +9,8 @@ from kvfabric.load import load
 from kvfabric.source import ScenarioError
 from kvfabric.starter import Facts, starter
 from topo.error import KvfabricError
+from traffic.gpu import gpu
+from traffic.model import model
 
 
 @click.command(
@@ -57,6 +59,8 @@ from topo.error import KvfabricError
 )
 def command(target: Path | None, **facts: str | int | None) -> None:
     """Write a commented scenario to start from."""
+    model(str(facts["model"]))
+    gpu(str(facts["gpu"]))
     text = starter(Facts(**facts))  # type: ignore[arg-type]
     with tempfile.TemporaryDirectory() as folder:
         trial = Path(folder) / "scenario.yaml"

@@ -10,6 +10,8 @@ from typing import Any, Final
 
 import click
 
+from topo.error import KvfabricError
+
 _OPTIONS: Final = (
     click.argument("scenario", type=click.Path(path_type=Path)),
     click.option(
@@ -107,6 +109,11 @@ def compare_and_report(
     from kvfabric.load import load
     from kvfabric.progress import progress
 
+    for name in ("window", "scale_rate", "jitter"):
+        if chosen[name] is not None and chosen["trace"] is None and not _has_trace(scenario):
+            raise KvfabricError(
+                f"--{name.replace('_', '-')}: needs --trace, or a trace in {scenario}"
+            )
     study = load(scenario, overrides=overrides_of(**chosen), compare=compare)
     place = out or Path("out") / re.sub(r"[^A-Za-z0-9]+", "-", study.scenario.name).strip("-")
     with progress(study.scenario.name, 1.0) as tick:
@@ -118,6 +125,13 @@ def compare_and_report(
             reproduce=shlex.join(["kvfabric", *sys.argv[1:]]),
         )
     tell(place)
+
+
+def _has_trace(scenario: Path) -> bool:
+    from kvfabric.source import read_source
+
+    requests = read_source(scenario).value.get("requests")
+    return isinstance(requests, dict) and "trace" in requests
 
 
 def tell(place: Path) -> None:

@@ -100,6 +100,16 @@ def test_more_seeds_extend_a_study_and_keep_what_is_there(scenario: Path, tmp_pa
     assert {name: after[name] for name in before} == before
 
 
+def test_a_damaged_cell_is_run_again(scenario: Path, tmp_path: Path) -> None:
+    out = tmp_path / "a"
+    assert kvfabric("run", scenario, "--out", out) == 0
+    before = contents(out)
+    victim = next((out / "cells").glob("*/flows.parquet"))
+    victim.write_bytes(victim.read_bytes()[:-9])
+    assert kvfabric("run", scenario, "--out", out) == 0
+    assert contents(out) == before
+
+
 def test_a_folder_of_another_scenario_is_refused_and_left_alone(
     scenario: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -189,6 +199,10 @@ def test_a_policy_that_a_fabric_cannot_serve_is_told_in_its_cell(
         ("[random, static_groups]", "[rondom]", "tiny.yaml:11: policy: policy 'rondom'"),
         ("[random, static_groups]", "[{kind: random, x: 1}]", "tiny.yaml:11: policy: "),
         ("prefill: 4, decode: 4", "prefill: 4, decode: 4, by: x", "tiny.yaml:3: placement.by"),
+        ("allowed: 10%", "allowed: 0%", "tiny.yaml:7: budget.allowed: must be above 0"),
+        ("seeds: 2", "control_delay: 0us, seeds: 2", "run.control_delay: must be above 0"),
+        ("name: tiny", 'name: "a\\x1b[31m"', "tiny.yaml:1: name: "),
+        ("{oversubscription: 3}", '{label: "a\\nb"}', "has characters that do not print"),
         ("rate: 400/s", "rate: 0/s", "tiny.yaml:6: requests.arrivals.rate: must be above 0"),
         ("count: 8", "count: 8, trace: {file: no.csv}", "tiny.yaml:6: requests.trace.file"),
         ("count: 8", "count: 8, profile: bass", "tiny.yaml:6: requests: profile 'bass'"),
@@ -215,6 +229,13 @@ def test_bad_input_gives_one_line_exit_2_and_nothing_written(
     assert told in message
     assert message.count("\n") == 1
     assert not (tmp_path / "a").exists()
+
+
+def test_an_option_of_traces_without_a_trace_is_told(
+    scenario: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert kvfabric("compare", scenario, "--out", tmp_path / "a", "--window", "0s", "1s") == 2
+    assert "--window: needs --trace" in capsys.readouterr().err
 
 
 def test_marking_thresholds_of_ones_own_are_used(scenario: Path, tmp_path: Path) -> None:
