@@ -22,6 +22,7 @@ COLUMNS: Final = (
     "switches",
     "cables",
     "cost k$",
+    "bill k$",
     "kW",
     "diameter",
     "mean",
@@ -35,19 +36,22 @@ COLUMNS: Final = (
 
 
 def measure(fabric: Fabric, prices: Prices | None = None) -> dict[str, str]:
-    """The cells of `COLUMNS`. cost: the neutral model; kW: the priced bill's range.
+    """The cells of `COLUMNS`. cost: the neutral model; bill and kW: the priced bill's ranges,
+    NICs and host cables included.
 
     Errors: no prefill or no decode host.
     """
     parts = bom(fabric)
     routes = equal_cost(fabric)
     flow = mu(fabric)
-    watt = quote(fabric, prices).watt
+    bill = quote(fabric, prices)
+    usd, watt = bill.usd, bill.watt
     found = throughput(fabric, ("uniform", "longest"), routes=routes, most_variables=VARIABLES)
     cells = (
         str(sum(parts.switches.values())),
         str(parts.switch_cables + parts.host_cables),
         f"{parts.cost_usd / 1e3:,.0f}",
+        f"{usd.low / 1e3:,.0f}..{usd.high / 1e3:,.0f}",
         f"{watt.low / 1e3:.0f}..{watt.high / 1e3:.0f}",
         str(diameter(fabric, routes)),
         f"{mean_distance(fabric, routes):.2f}",

@@ -157,11 +157,12 @@ def compare(what: tuple[str, ...], prices: Path | None, **facts: Any) -> None:
                 fabrics.append((found.family, found.fabric))
     rows = [[label, *measure(fabric, table).values()] for label, fabric in fabrics]
     if rows:
-        print_table("Fabrics compared", ["fabric", *COLUMNS], rows, wide=190)
+        print_table("Fabrics compared", ["fabric", *COLUMNS], rows, wide=205)
     for family, reason in refused:
         click.echo(f"{family}: does not fit: {reason}")
     click.echo(
-        "cost: model of switches and links; kW: range of the price file, most of it assumptions; "
+        "cost: model of switches and links; bill (with NICs and host cables) and kW: ranges of the "
+        "price file, most of it assumptions; "
         "worst N-1: share of mu left and what was lost, * of a sample; theta longest: "
         "near the worst case; a..b: bounds."
     )
