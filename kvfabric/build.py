@@ -20,7 +20,7 @@ from emulate.packet import PacketEmulator
 from emulate.transport import Transport
 from kvfabric.handoff import handoff_of
 from kvfabric.quantity import Rate
-from kvfabric.scenario import EcnPart, Scenario
+from kvfabric.scenario import EcnPart, FabricPart, Scenario
 from kvfabric.source import Place, ScenarioError, Source
 from kvfabric.workload import synthetic
 from topo.error import KvfabricError
@@ -43,6 +43,9 @@ _SHAPE: Final = (
     *("planes", "attach", "a", "p", "h", "wiring", "shape", "q", "seed"),
 )
 """The keys of a fabric that only some families know."""
+
+FROM_FILE: Final = "file"
+"""The family of a fabric that the user brings."""
 
 _RATES: Final = {"scale_up": "scale_up_bps", "decode_nic": "decode_nic_bps"}
 """The same, written with the unit of a rate."""
@@ -134,7 +137,10 @@ def fabric_of(scenario: Scenario, source: Source) -> Fabric:
         **{name: _plain(getattr(part, key)) for key, name in _RATES.items()},
     }
     with located(source, "fabric"):
-        built = build(part.family, values)
+        if part.family == FROM_FILE:
+            built = _read(part, source, model_of_switch)
+        else:
+            built = build(part.family, values if part.file is None else {**values, "file": ""})
     with located(source, "placement"):
         return place(
             built,
@@ -211,7 +217,7 @@ def requests_of(scenario: Scenario, source: Source, seed: int) -> tuple[RequestT
     if part.trace is not None:
         with located(source, "requests", "trace"):
             found = trace(
-                trace_path(part.trace.file, source),
+                file_path(part.trace.file, source),
                 window_ps=part.trace.window,
                 scale_rate=part.trace.scale_rate,
                 scale_length=part.trace.scale_length,
@@ -221,11 +227,41 @@ def requests_of(scenario: Scenario, source: Source, seed: int) -> tuple[RequestT
             )
         return found.requests, [f"Trace {Path(part.trace.file).name}: {found.source}", *found.notes]
     with located(source, "requests"):
-        return synthetic(part, seed, lambda file: trace_path(file, source))
+        return synthetic(part, seed, lambda file: file_path(file, source))
 
 
-def trace_path(file: str, source: Source) -> Path:
-    """A trace's place: as given when absolute or present here, else beside the scenario file."""
+def _read(part: FabricPart, source: Source, switch: Switch) -> Fabric:
+    """The user's own fabric, checked."""
+    for key in (*_SHAPE, *_RATES, "hosts"):
+        if getattr(part, key) is not None:
+            raise source.error(("fabric", key), "not a key of family file; remove it")
+    if part.file is None:
+        raise source.error(("fabric", "file"), "is missing; write the path of a fabric file")
+    from topo.check import check
+    from topo.format.draft import Assumed
+    from topo.format.registry import read_fabric
+
+    assumed = Assumed(int(part.nic), switch, float(part.cable))
+    fabric = read_fabric(file_path(part.file, source), assume=assumed)
+    check(fabric)
+    return fabric
+
+
+def files_of(scenario: Scenario, source: Source) -> list[tuple[Place, Path]]:
+    """Every file that a scenario reads, with the place that names it."""
+    named: list[tuple[Place, str]] = []
+    if scenario.fabric.file is not None:
+        named.append((("fabric", "file"), scenario.fabric.file))
+    if scenario.requests.trace is not None:
+        named.append((("requests", "trace", "file"), scenario.requests.trace.file))
+    lengths = scenario.requests.lengths
+    if lengths is not None and lengths.table is not None:
+        named.append((("requests", "lengths", "table"), lengths.table))
+    return [(place, file_path(file, source)) for place, file in named]
+
+
+def file_path(file: str, source: Source) -> Path:
+    """A file's place: as given when absolute or present here, else beside the scenario file."""
     given = Path(file)
     beside = Path(source.path).parent / given
     return given if given.is_absolute() or given.exists() or not beside.exists() else beside

@@ -27,7 +27,7 @@ from analysis.record import (
     write_cell,
     write_study,
 )
-from kvfabric.build import Stage, impossible, requests_of, stage, trace_path
+from kvfabric.build import Stage, files_of, impossible, requests_of, stage
 from kvfabric.limit import not_modelled
 from kvfabric.load import Study
 from kvfabric.request import RequestsPart
@@ -165,22 +165,23 @@ def manifest_of(study: Study, jobs: list[CellJob], reproduce: str) -> StudyManif
 
 
 def _digest(study: Study) -> str:
-    """The scenario's digest, with the contents of the traces that it reads."""
+    """The scenario's digest, with the contents of the files that it reads."""
     digest = hashlib.sha256(study.sha256.encode())
-    traces = {
-        trace_path(a.scenario.requests.trace.file, a.source)
-        for a in study.alternatives
-        if a.scenario.requests.trace is not None
-    }
-    for path in sorted(traces):
-        try:
-            with path.open("rb") as file:
-                digest.update(hashlib.file_digest(file, "sha256").digest())
-        except OSError as error:
-            raise study.source.error(
-                ("requests", "trace", "file"),
-                f"{path}: {error.strerror}; write a file that is there",
-            ) from None
+    seen: set[Path] = set()
+    for alternative in study.alternatives:
+        for place, path in files_of(alternative.scenario, alternative.source):
+            if path in seen:
+                continue
+            seen.add(path)
+            try:
+                if path.exists() and not path.is_file():
+                    raise alternative.source.error(place, f"{path}: not a file; write one")
+                with path.open("rb") as file:
+                    digest.update(hashlib.file_digest(file, "sha256").digest())
+            except OSError as error:
+                raise alternative.source.error(
+                    place, f"{path}: {error.strerror}; write a file that is there"
+                ) from None
     return digest.hexdigest()
 
 

@@ -26,9 +26,14 @@ class SwitchPart(Part, frozen=True):
 
 
 class FabricPart(Part, frozen=True):
-    """The fabric. ``label`` names it in tables; keys that a family does not know are refused."""
+    """The fabric. ``label`` names it in tables; keys that a family does not know are refused.
+
+    Family ``file`` reads ``file``, in a format of `topo.format`; ``nic``, ``switch`` and ``cable``
+    are then what is taken where the file is silent.
+    """
 
     family: str
+    file: str | None = None
     label: str | None = None
     hosts: Small | None = None
     nic: Rate = written(Rate, "400Gbps")

@@ -11,6 +11,9 @@ import pytest
 
 from analysis.record import read_study
 from kvfabric.cli import main
+from topo.fabric import Switch
+from topo.family.registry import build
+from topo.format.registry import write_fabric
 
 SCENARIO = """\
 name: tiny
@@ -258,3 +261,22 @@ def test_the_report_says_what_its_run_leaves_out(scenario: Path, tmp_path: Path)
         page = (out / "report.html").read_text(encoding="utf-8")
         assert "What is not modelled" in page
         assert told in page.split("What is not modelled")[1]
+
+
+def test_a_fabric_of_ones_own_is_read_from_a_file_and_belongs_to_the_study(
+    scenario: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    values = {"hosts": 8, "nic_bps": 10**11, "switch": Switch(8, 10**11)}
+    own = tmp_path / "own.json"
+    write_fabric(build("leaf_spine", values), own, "json")
+    text = SCENARIO.replace("family: leaf_spine", "family: file, file: own.json")
+    scenario.write_text(text.split("compare:")[0], encoding="utf-8")
+    assert kvfabric("run", scenario, "--out", tmp_path / "a") == 0
+    assert kvfabric("run", scenario, "--out", tmp_path / "a") == 0
+    write_fabric(build("leaf_spine", {**values, "cable_m": 20.0}), own, "json", overwrite=True)
+    assert kvfabric("run", scenario, "--out", tmp_path / "a") == 2
+    assert "another scenario" in capsys.readouterr().err
+    own.unlink()
+    assert kvfabric("run", scenario, "--out", tmp_path / "b") == 2
+    assert "tiny.yaml:2: fabric.file: " in capsys.readouterr().err
+    assert not (tmp_path / "b").exists()
