@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from traffic.arrival import arrivals
 from traffic.error import RequestError
 from traffic.length import Constant, Length, Lognormal, Normal
+from traffic.profile import BASE, Profile, profile
 from traffic.request import RequestTable
 from traffic.seed import generator
-from traffic.profile import BASE, Profile, profile
 from traffic.workload import synthesise, words
 
 MANY = 20_000
