@@ -18,7 +18,7 @@ _VERBS: Final = {
     "compare": "Compare fabrics and policies on the same requests; table, verdict, report.",
     "run": "Run one scenario without its comparison.",
     "report": "Write the report of a results folder again.",
-    "topo": "List fabric families; show what one has, costs and can carry.",
+    "topo": "Design, compare, draw, convert and check fabrics; list their families.",
     "traffic": "Show the requests of a scenario or trace; download public traces.",
     "init": "Write a commented scenario from a few facts about your pools.",
     "schema": "Print the JSON Schema of scenario files, for editors.",
