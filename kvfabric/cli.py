@@ -19,7 +19,7 @@ _VERBS: Final = {
     "run": "Run one scenario without its comparison.",
     "report": "Write the report of a results folder again.",
     "topo": "Design, compare, draw, convert and check fabrics; list their families.",
-    "traffic": "Show the requests of a scenario or trace; download public traces.",
+    "traffic": "Show, draw and export requests; retell them by tokeniser; get public traces.",
     "init": "Write a commented scenario from a few facts about your pools.",
     "schema": "Print the JSON Schema of scenario files, for editors.",
 }

@@ -183,7 +183,10 @@ HOSTILE = {
     "exponent": (PLAIN + "\n1e3,9,9\n", ":2: arrival_s '1e3' is no number"),
     "too fine": (PLAIN + "\n0.0000000000001,9,9\n", ":2: .* is finer than a picosecond"),
     "half a ps": ("arrival_ps,input_tokens,output_tokens\n0.5,9,9\n", ":2: .* is finer than"),
-    "epoch": (PLAIN + "\n1731000000,9,9\n", ":2: the timestamp is beyond 4e6 s"),
+    "epoch": (
+        PLAIN + "\n1731000000,9,9\n",
+        ":2: .* is beyond 4e6 s; count arrivals from the start",
+    ),
     "order": (PLAIN + "\n2,9,9\n1,9,9\n", ":3: the timestamp is 1 s before the row above"),
     "fraction": (PLAIN + "\n2,9.5,9\n", ":2: input_tokens '9.5' is no whole number"),
     "cells": (PLAIN + "\n2,9\n", ":2: 2 cells under 3 columns"),

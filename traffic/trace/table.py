@@ -26,6 +26,7 @@ from traffic.trace.column import cells, header, rows, scaled, tokens
 from traffic.trace.record import Format, Record
 from traffic.trace.text import Text
 
+_LATEST_PS: Final = 2**62
 _DIGITS: Final = {
     "arrival_ps": 0,
     "arrival_ns": 3,
@@ -61,9 +62,15 @@ def read(text: Text, lines: Iterator[str], until_ps: int) -> Record:
     record = Record(exact=digits == 0)
     optional = _optional(text, record, columns)
     for row in rows(text, lines, columns):
+        time = scaled(text, arrival[0], row[at], digits, "1250")
+        if time > _LATEST_PS:
+            text.refuse(
+                f"{arrival[0]} {row[at][:40]!r} is beyond 4e6 s; count arrivals from the start of "
+                "the run, not from a date"
+            )
         record.add(
             text,
-            scaled(text, arrival[0], row[at], digits, "1250"),
+            time,
             tokens(text, "input_tokens", row[tokens_in]),
             tokens(text, "output_tokens", row[tokens_out]),
         )
