@@ -8,12 +8,13 @@ _ALWAYS = (
     "No prefix cache or chunked prefill.",
     "Nothing but hand-offs crosses the fabric; no link or switch fails.",
     "The router sees exact and immediate loads; its decisions take effect after the control delay.",
+    "Tenants and priorities are recorded; no policy, queue or switch acts on them.",
     "Cost is a model of switches and the links between them; NICs and host cables are left out, "
     "being equal in every alternative.",
 )
 _PACKET = (
-    "Switches store and forward; no cut-through, flowlet, spray or adaptive routing; no pause "
-    "watchdog; a host never pauses its switch.",
+    "Switches store and forward over equal-cost shortest paths; no cut-through, virtual channels, "
+    "flowlets, spray or adaptive routing; no pause watchdog; a host never pauses its switch.",
     "Every hand-off opens new queue pairs, which start at line rate.",
     "DCQCN's settings decide the tail of colliding flows: compare `network.transport.preset`.",
 )

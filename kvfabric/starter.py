@@ -20,7 +20,7 @@ fabric:                       # `kvfabric topo list` tells the families and thei
 placement:
   prefill: {prefill:<18}# GPUs that read prompts
   decode: {decode:<19}# GPUs that write answers
-  by: rack                    # rack | separate | interleaved
+  by: rack                    # rack | rail | separate | interleaved
 
 model: {model}
 gpu: {{prefill: {gpu}, decode: {gpu}}}
