@@ -16,11 +16,13 @@ from typing import Any, Final, cast, get_args
 import msgspec
 from msgspec import Struct
 
-from kvfabric.quantity import read_quantity
+from kvfabric.quantity import TokenBlock, read_quantity
 from kvfabric.scenario import Scenario
 from kvfabric.source import COMMAND_LINE, Place, ScenarioError, Source, read_source
 
 MOST_ALTERNATIVES: Final = 2000
+LEAST_BLOCK_BYTES: Final = 256
+"""Smaller than any reported descriptor (576 B rows: sgl-project/sglang#35186)."""
 
 
 @dataclass(frozen=True)
@@ -248,6 +250,12 @@ def _check_numbers(scenario: Scenario, source: Source) -> None:
     ):
         if value == 0:
             raise source.error(place, "must be above 0")
+    block = scenario.handoff.block
+    if not isinstance(block, TokenBlock) and block < LEAST_BLOCK_BYTES:
+        raise source.error(
+            ("handoff", "block"),
+            f"{int(block)} B a descriptor; write at least {LEAST_BLOCK_BYTES}B, or tokens",
+        )
     if scenario.budget.handoff is None and scenario.slo.ttft is None:
         raise source.error(("budget",), "needs `handoff: 25ms`, or slo.ttft to derive it from")
     window = scenario.requests.trace.window if scenario.requests.trace else None

@@ -13,13 +13,13 @@ question: Which fabric and policy keep the hand-off in budget for {prefill} + {d
 
 fabric:                       # `kvfabric topo list` tells the families and their keys
   family: leaf_spine
-  nic: {nic:<22}# one NIC a GPU
+  nic: {nic:<23}# one NIC a GPU
   switch: {{ports: 64, rate: {nic}, buffer: 64MiB, latency: 600ns}}
   cable: 10m                  # 5.05 ns a metre
 
 placement:
-  prefill: {prefill:<18}# GPUs that read prompts
-  decode: {decode:<19}# GPUs that write answers
+  prefill: {prefill:<19}# GPUs that read prompts
+  decode: {decode:<20}# GPUs that write answers
   by: rack                    # rack | rail | separate | interleaved
 
 model: {model}
@@ -30,7 +30,7 @@ requests:
   profile: base               # input 550 +- 150 tokens, output 150 +- 20
   arrivals: {{process: poisson, rate: {rate}}}
   # trace: {{file: azure-code.csv, window: [0s, 60s], scale_rate: 2}}   # instead of the profile
-  count: 60                   # requests a seed
+  count: 50                   # requests a seed
 
 handoff: {{when: after_prefill, direction: push, block: 256KiB, per_descriptor: 0us}}
 
@@ -46,7 +46,7 @@ slo: {{ttft: {ttft}, tpot: {tpot}}}
 
 run:
   emulator: packet            # packet | fluid (no queues: a fast look)
-  seeds: 3                    # independent replications; more seeds, narrower intervals
+  seeds: 10                   # independent replications; more seeds, narrower intervals
   warmup: 10 requests         # left out of the statistics, in each seed
   control_delay: 20us         # from an event to the router's decision taking effect
 
