@@ -1,6 +1,6 @@
 """From a scenario to the things it names: fabric, pools, policy, requests, emulator.
 
-Whatever a room refuses is told with the scenario's file and line. `prepare` does everything that
+Whatever a room refuses is told with the scenario's file and line. `stage` does everything that
 needs no request to move, so that a study is refused before anything is written.
 """
 
@@ -133,6 +133,7 @@ def fabric_of(scenario: Scenario, source: Source) -> Fabric:
         "switch": model_of_switch,
         "cable_m": float(part.cable),
         "host_cable_m": None if part.host_cable is None else float(part.host_cable),
+        "file": part.file,
         **{key: getattr(part, key) for key in _SHAPE},
         **{name: _plain(getattr(part, key)) for key, name in _RATES.items()},
     }
@@ -140,7 +141,7 @@ def fabric_of(scenario: Scenario, source: Source) -> Fabric:
         if part.family == FROM_FILE:
             built = _read(part, source, model_of_switch)
         else:
-            built = build(part.family, values if part.file is None else {**values, "file": ""})
+            built = build(part.family, values)
     with located(source, "placement"):
         return place(
             built,
