@@ -21,6 +21,7 @@ from msgspec import Struct
 from analysis.error import RecordError
 from analysis.parquet import decoded, encoded
 from traffic.emulator import Table
+from traffic.release import MOMENTS
 
 SCHEMA: Final = 1
 """Version of the layout that this module reads and writes."""
@@ -35,7 +36,7 @@ REQUESTS: Final = (
     "decode",
     "prefill_start_ps",
     "prefill_end_ps",
-    "handoff_release_ps",
+    *MOMENTS,
     "kv_ready_ps",
     "decode_start_ps",
     "first_token_ps",
@@ -44,8 +45,8 @@ REQUESTS: Final = (
 )
 """Columns of the request table, all int64; ``prefill`` and ``decode`` are instance numbers.
 
-``handoff_release_ps`` is when the first flow of the hand-off was released to the fabric; a request
-that needed no hand-off has -1 there and ``kv_ready_ps`` equal to ``prefill_end_ps``."""
+The moments of a hand-off are those of `traffic.release.MOMENTS`; a request that needed none has -1
+there and ``kv_ready_ps`` equal to ``prefill_end_ps``."""
 
 FLOWS: Final = (
     "flow",

@@ -25,7 +25,7 @@ from heapq import heapify, heappop, heappush
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from topo.error import KvfabricError
 from topo.unit import PS_PER_S, PS_PER_US
@@ -34,7 +34,7 @@ from traffic.emulator import Emulator, Table
 from traffic.instance import Deployment
 from traffic.layer import all_layers, chunks
 from traffic.policy.choice import Policy, PolicyError, Request, View, check_reach
-from traffic.release import Releases
+from traffic.release import MOMENTS, Releases
 from traffic.request import RequestTable
 
 DEFAULT_CONTROL_DELAY_PS: Final = 20 * PS_PER_US
@@ -50,7 +50,6 @@ REJECTED: Final = 2
 _TIMES: Final = (
     "prefill_start_ps",
     "prefill_end_ps",
-    "handoff_release_ps",
     "kv_ready_ps",
     "decode_start_ps",
     "first_token_ps",
@@ -76,10 +75,10 @@ class Outcome:
     """What became of every request.
 
     requests: one row a request, int64, -1 where not reached: ``request arrival_ps input_tokens
-    output_tokens kv_bytes prefill decode prefill_start_ps prefill_end_ps handoff_release_ps
-    kv_ready_ps decode_start_ps first_token_ps finish_ps status`` (0 finished, 1 in flight when the
-    run ended, 2 rejected). ``kv_bytes`` is the cache of the prompt. A request without output ends
-    with its prefill: no hand-off, no first token.
+    output_tokens kv_bytes prefill decode prefill_start_ps prefill_end_ps kv_ready_ps
+    decode_start_ps first_token_ps finish_ps status`` (0 finished, 1 in flight when the run ended,
+    2 rejected) and `traffic.release.MOMENTS`. ``kv_bytes`` is the cache of the prompt. A request
+    without output ends with its prefill: no hand-off, no first token.
 
     flows: all submitted `FLOW` rows; a flow's hand-off carries the request's number.
     end_ps: when the run ended. notes: plain sentences on what a reader should know.
@@ -186,7 +185,7 @@ class _Run:
         heapify(self._events)
         self._prefill_ps: dict[int, int] = {}
         how, kind = deployment.handoff, prefill.model
-        self._releases = Releases(how, kind, prefill.kv_dtype, emulator, seed)
+        self._releases = Releases(deployment, emulator, count=count, seed=seed)
         self._whole = all_layers(kind)
         self._chunks = chunks(kind, how.layers_per_chunk) if how.layer_wise else ()
         self._done = 0
@@ -322,13 +321,7 @@ class _Run:
                 (max(start + took * done // self._whole.total, now) + self._delay, layers)
                 for layers, done in self._chunks
             ]
-        self._at["handoff_release_ps"][request] = self._releases.send(
-            request,
-            self._input[request],
-            self._deployment.prefill.instances[prefill],
-            self._deployment.decode.instances[decode],
-            parts,
-        )
+        self._releases.send(request, self._input[request], (prefill, decode), parts, now)
 
     def _complete(self, completions: NDArray[np.void]) -> None:
         for request, at in self._releases.ready(completions):
@@ -370,7 +363,7 @@ class _Run:
 
     def outcome(self) -> Outcome:
         """The tables of the run so far; times beyond its end are not reached."""
-        columns: dict[str, list[int]] = {
+        columns: dict[str, ArrayLike] = {
             "request": list(range(self._count)),
             "arrival_ps": self._arrival,
             "input_tokens": self._input,
@@ -378,11 +371,13 @@ class _Run:
             "kv_bytes": self._kv,
             "prefill": self._prefill,
             "decode": self._decode,
-            **self._at,
+            **{name: self._at[name] for name in _TIMES[:2]},
+            **self._releases.moments,
+            **{name: self._at[name] for name in _TIMES[2:]},
             "status": self._status,
         }
         table: Table = {name: np.array(values, np.int64) for name, values in columns.items()}
-        for name in _TIMES:
+        for name in (*_TIMES, *MOMENTS):
             times = table[name]
             times[times > np.int64(self._end)] = -1
         notes: list[str] = []

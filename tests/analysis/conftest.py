@@ -58,9 +58,8 @@ def cell(
                 rng.integers(0, 32, count),
                 rng.integers(0, 32, count),
                 start,
-                end,
-                end,
-                ready,
+                *([end] * 4),  # and at once admitted, dispatched and released
+                *([ready] * 3),  # arrived, in its place, ready
                 decode,
                 first,
                 finish,

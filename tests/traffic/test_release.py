@@ -115,7 +115,8 @@ def test_one_chunk_of_all_layers_is_a_hand_off_after_the_prefill() -> None:
     chunk = run(one(), pools(when="layer_wise", layers_per_chunk=LAYERS))
     assert whole.flows.tobytes() == chunk.flows.tobytes()
     for name, column in whole.requests.items():
-        assert column.tolist() == chunk.requests[name].tolist(), name
+        if name != "admitted_ps":  # layer by layer, memory is taken when the prefill starts
+            assert column.tolist() == chunk.requests[name].tolist(), name
 
 
 def test_layers_computed_before_memory_was_free_are_released_together_when_it_is() -> None:

@@ -19,6 +19,7 @@ from traffic.instance import Deployment, Pool, instances
 from traffic.model import model
 from traffic.policy.choice import NoSettings, Policy, Request, View
 from traffic.policy.registry import POLICIES, policy
+from traffic.release import MOMENTS
 from traffic.replay import replay
 from traffic.request import RequestTable, request_table
 from traffic.serving import Outcome, serve
@@ -184,7 +185,7 @@ def test_a_request_without_output_ends_with_its_prefill() -> None:
     got = row(outcome)
     assert got["finish_ps"] == got["prefill_end_ps"] > 0
     assert got["status"] == 0
-    for name in ("decode", "handoff_release_ps", "kv_ready_ps", "decode_start_ps"):
+    for name in ("decode", *MOMENTS, "kv_ready_ps", "decode_start_ps"):
         assert got[name] == -1
     assert got["first_token_ps"] == -1
     assert not len(outcome.flows)
