@@ -9,6 +9,7 @@
 #include "gobackn.hpp"
 #include "hash.hpp"
 #include "mark.hpp"
+#include "nic.hpp"
 #include "pause.hpp"
 #include "schedule.hpp"
 
@@ -17,7 +18,46 @@ using namespace nb::literals;
 
 namespace kvfabric {
 
+namespace {
+
+// A NIC whose queue pairs may send from given instants on.
+struct NicBench {
+    Nic nic;
+    std::vector<Place> places;
+    std::vector<Time> from;
+
+    explicit NicBench(const std::vector<std::uint8_t>& priorities) {
+        for (const std::uint8_t priority : priorities) {
+            places.push_back({never, no_flow, priority, Place::State::blocked});
+        }
+        from.assign(places.size(), never);
+    }
+    Place& place(std::uint32_t flow) { return places.at(flow); }
+    Time ask(std::uint32_t flow, Time) { return from.at(flow); }
+    void allow(std::uint32_t flow, Time when, Time now) {
+        nic.advance(*this, now);
+        from.at(flow) = when;
+        nic.review(*this, flow, now);
+    }
+    void defer(std::uint32_t flow, Time when, Time now) {
+        nic.advance(*this, now);
+        from.at(flow) = when;
+    }
+};
+
+}  // namespace
+
 void bind_decisions(nb::module_& m) {
+    nb::class_<NicBench>(m, "Nic")
+        .def(nb::init<const std::vector<std::uint8_t>&>(), "priorities"_a)
+        .def("allow", &NicBench::allow, "pair"_a, "when_ps"_a, "now_ps"_a)
+        .def("defer", &NicBench::defer, "pair"_a, "when_ps"_a, "now_ps"_a)
+        .def("ready", [](NicBench& b, std::uint8_t of,
+                         Time now) { return b.nic.ready(b, of, now); }, "of"_a, "now_ps"_a)
+        .def("take", [](NicBench& b, int priority) { return b.nic.take(b, priority); },
+             "priority"_a)
+        .def("next", [](NicBench& b) { return b.nic.next(b); });
+
     nb::class_<Dcqcn>(m, "Dcqcn")
         .def(nb::init<std::int64_t>(), "line_bps"_a)
         .def("advance", &Dcqcn::advance, "setting"_a, "now_ps"_a)

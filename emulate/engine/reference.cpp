@@ -93,6 +93,7 @@ std::int64_t Reference::submit(const std::vector<FlowSetting>& flows) {
         flow.segment = Segment(flow.setting.bytes, flow.setting.descriptors, transport_.mtu);
         flow.sender = GoBackNSender(flow.segment.packets());
         flow.rate = Dcqcn(fabric_.rate_bps[paths_[flow.path]]);
+        flow.place.priority = flow.setting.priority;
         flow.submitted = true;
         std::vector<Hop> hops;
         for (std::size_t hop = 0; hop < flow.hops; ++hop) {

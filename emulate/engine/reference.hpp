@@ -15,6 +15,8 @@
 #include "event.hpp"
 #include "ideal.hpp"
 #include "mark.hpp"
+#include "nic.hpp"
+#include "pace.hpp"
 #include "pause.hpp"
 #include "pool.hpp"
 #include "route.hpp"
@@ -23,8 +25,6 @@
 
 namespace kvfabric {
 
-inline constexpr std::uint32_t no_flow = 0xffffffff;
-
 // One queue pair, both ends of it, and what is counted about it.
 struct Flow {
     FlowSetting setting;
@@ -32,10 +32,8 @@ struct Flow {
     GoBackNSender sender;
     GoBackNReceiver receiver;
     Dcqcn rate;
-    Time last_start = 0;     // of its last packet
-    Bytes last_wire = 0;     // of its last packet, 0 before the first
-    Time next_send = 0;      // pacing at paced_bps: not before
-    std::int64_t paced_bps = 0;
+    Pacer pacer;
+    Place place;  // at its NIC
     Time cnp_after = 0;      // the receiver's next CNP: not before
     Time timer = never;      // when the retransmission timer's event is due
     std::uint32_t path = 0;  // into the engine's table of paths
@@ -43,9 +41,6 @@ struct Flow {
     std::uint8_t hops = 0;
     std::uint8_t back_hops = 0;
     bool submitted = false;
-    bool listed = false;  // in its NIC's ring
-    std::uint32_t before = no_flow;
-    std::uint32_t after = no_flow;
 
     Time ideal = 0;
     Time finish = -1;
@@ -90,9 +85,8 @@ struct Port {
     std::array<PauseSender, 8> stops;  // of the ingress groups of this port
     std::array<bool, 8> expiry_due{};
 
-    // The ring of queue pairs with something to send, at a host.
-    std::uint32_t cursor = no_flow;
-    Time wake = never;
+    Nic nic;            // at a host
+    Time wake = never;  // when it asks its queue pairs again
 
     Bytes waiting = 0;
     Bytes most_waiting = 0;
@@ -154,6 +148,13 @@ public:
     Bytes in_flight() const;
 
 private:
+    // The queue pairs of a NIC, as it sees them.
+    struct Pairs {
+        Reference& engine;
+        Place& place(std::uint32_t flow) { return engine.flows_[flow].place; }
+        Time ask(std::uint32_t flow, Time time) { return engine.ask(flow, time); }
+    };
+
     enum Lane : std::uint32_t { expiry = 0, refresh = 8, flow_timers = 16 };
 
     // The loop (reference.cpp).
@@ -180,11 +181,10 @@ private:
 
     // A host and its NIC (reference_host.cpp).
     void release(std::uint32_t flow);
-    void list(std::uint32_t flow);
-    void unlist(std::uint32_t flow);
-    bool pull(std::uint32_t port);
-    Time eligible(Flow& flow, std::uint32_t port);
-    void send(std::uint32_t port, std::uint32_t flow);
+    Time ask(std::uint32_t flow, Time time);
+    std::uint8_t line_up(std::uint32_t port);
+    void sleep(std::uint32_t port);
+    void send(std::uint32_t port, int priority);
     void receive(PacketId id);
     void receive_data(const Packet& packet);
     void answer(std::uint32_t flow, FrameKind kind, Bytes wire, std::uint8_t priority);

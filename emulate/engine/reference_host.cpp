@@ -3,110 +3,65 @@
 
 namespace kvfabric {
 
-namespace {
-
-// Whole picoseconds between the starts of two frames at a sending rate, rounded up.
-Time gap(Bytes wire, std::int64_t rate_bps) {
-    constexpr std::int64_t bit_ps = 8'000'000'000'000LL;
-    return (wire * bit_ps + rate_bps - 1) / rate_bps;
-}
-
-}  // namespace
-
-// The flow's release: its queue pair joins the NIC's ring, and the NIC looks once every event of
-// this instant has been seen.
+// The flow's release: its queue pair joins the NIC, and the NIC looks once every event of this
+// instant has been seen.
 void Reference::release(std::uint32_t flow_id) {
-    list(flow_id);
-    at(now_, EventKind::send, paths_[flows_[flow_id].path], 0);
+    const std::uint32_t port_id = paths_[flows_[flow_id].path];
+    Pairs pairs{*this};
+    ports_[port_id].nic.advance(pairs, now_);
+    ports_[port_id].nic.review(pairs, flow_id, now_);
+    at(now_, EventKind::send, port_id, 0);
 }
 
-// Puts a queue pair at the end of the round.
-void Reference::list(std::uint32_t flow_id) {
+// When to ask the flow again; at most the time given when it may send its next packet then: the
+// issue of its work request, and pacing. Never, while its window is full.
+Time Reference::ask(std::uint32_t flow_id, Time time) {
     Flow& flow = flows_[flow_id];
-    if (flow.listed || !flow.sender.more()) return;
-    flow.listed = true;
-    Port& port = ports_[paths_[flow.path]];
-    if (port.cursor == no_flow) {
-        flow.before = flow.after = flow_id;
-        port.cursor = flow_id;
-        return;
-    }
-    const std::uint32_t last = flows_[port.cursor].before;
-    flow.before = last;
-    flow.after = port.cursor;
-    flows_[last].after = flow_id;
-    flows_[port.cursor].before = flow_id;
-}
-
-void Reference::unlist(std::uint32_t flow_id) {
-    Flow& flow = flows_[flow_id];
-    if (!flow.listed) return;
-    flow.listed = false;
-    Port& port = ports_[paths_[flow.path]];
-    if (port.cursor == flow_id) port.cursor = flow.after == flow_id ? no_flow : flow.after;
-    flows_[flow.before].after = flow.after;
-    flows_[flow.after].before = flow.before;
-}
-
-// When to ask the flow again; at most now when it may send its next packet: pacing at its present
-// rate since the last one began, and the issue of its work request. Never, while its window is full.
-Time Reference::eligible(Flow& flow, std::uint32_t port) {
+    if (!flow.sender.more()) return never;
     if (transport_.window > 0 && flow.sender.outstanding() >= transport_.window) return never;
-    Time when = flow.setting.release;
     if (transport_.issue > 0) {
-        when += transport_.issue * (flow.segment.descriptor(flow.sender.next()) + 1);
-        if (when > now_) return when;
+        const Time issued = flow.setting.release +
+                            transport_.issue * (flow.segment.descriptor(flow.sender.next()) + 1);
+        if (issued > time) return issued;
     }
-    if (!transport_.controlled || flow.last_wire == 0) return when;
-    flow.rate.advance(control_[port], now_);
-    if (!flow.rate.limited()) return when;
-    if (flow.paced_bps != flow.rate.rate()) {
-        flow.paced_bps = flow.rate.rate();
-        flow.next_send = flow.last_start + gap(flow.last_wire, flow.paced_bps);
-    }
-    if (flow.next_send <= now_) return when;
-    return std::min(flow.next_send, flow.rate.next_increase());
+    if (!transport_.controlled) return time;
+    return flow.pacer.ask(flow.rate, control_[paths_[flow.path]], time);
 }
 
-// The NIC's port is free: the next eligible queue pair of an unpaused class sends one packet, else
-// the NIC looks again when the first of them becomes eligible.
-bool Reference::pull(std::uint32_t port_id) {
+// The priorities with a queue pair that may send now and that no answer goes before.
+std::uint8_t Reference::line_up(std::uint32_t port_id) {
     Port& port = ports_[port_id];
-    if (port.cursor == no_flow) return false;
-    Time first = never;
-    std::uint32_t flow_id = port.cursor;
-    do {
-        Flow& flow = flows_[flow_id];
-        const std::uint32_t next = flow.after;
-        if ((port.paused >> flow.setting.priority & 1) == 0) {
-            const Time when = eligible(flow, port_id);
-            if (when <= now_) {
-                port.cursor = next;
-                send(port_id, flow_id);
-                return true;
-            }
-            first = std::min(first, when);
-        }
-        flow_id = next;
-    } while (flow_id != port.cursor);
-    if (first < port.wake) {
-        port.wake = first;
-        at(first, EventKind::send, port_id, 0);
+    Pairs pairs{*this};
+    const std::uint8_t before = port.nic.lined();
+    const auto of = static_cast<std::uint8_t>(~(port.paused | port.backlog));
+    const std::uint8_t ready = port.nic.ready(pairs, of, now_);
+    const auto gone = static_cast<std::uint8_t>(before & ~port.nic.lined() & of);
+    for (int priority = 0; gone >> priority != 0; ++priority) {
+        if ((gone >> priority & 1) != 0) port.scheduler.emptied(priority);
     }
-    return false;
+    return ready;
 }
 
-void Reference::send(std::uint32_t port_id, std::uint32_t flow_id) {
+// Nothing can be sent now: the NIC looks again when the first of those that wait may.
+void Reference::sleep(std::uint32_t port_id) {
+    Port& port = ports_[port_id];
+    Pairs pairs{*this};
+    const Time next = port.nic.next(pairs);
+    if (next >= port.wake) return;
+    port.wake = next;
+    at(next, EventKind::send, port_id, 0);
+}
+
+// The first in line of a priority sends one packet.
+void Reference::send(std::uint32_t port_id, int priority) {
+    Port& port = ports_[port_id];
+    Pairs pairs{*this};
+    const std::uint32_t flow_id = port.nic.take(pairs, priority);
     Flow& flow = flows_[flow_id];
     const Sequence sequence = flow.sender.next();
     const Bytes payload = flow.segment.payload(sequence);
     const Bytes wire = payload + data_overhead;
-    if (transport_.controlled) {
-        flow.last_start = now_;
-        flow.last_wire = wire;
-        flow.paced_bps = 0;
-        flow.rate.sent(control_[port_id], now_, wire);
-    }
+    if (transport_.controlled) flow.pacer.sent(flow.rate, control_[port_id], now_, wire);
     const PacketId id = packets_.take();
     Packet& packet = packets_[id];
     packet.flow = flow_id;
@@ -117,7 +72,10 @@ void Reference::send(std::uint32_t port_id, std::uint32_t flow_id) {
     packet.hop = 1;
     if (flow.sender.take(now_, transport_.timeout)) flow.resent += payload;
     totals_.bytes_sent += payload;
-    if (!flow.sender.more()) unlist(flow_id);
+    port.nic.review(pairs, flow_id, now_);
+    if (((port.nic.lined() | port.backlog) >> priority & 1) == 0) {
+        port.scheduler.emptied(priority);
+    }
     arm(flow_id);
     start(port_id, id);
 }
@@ -183,6 +141,8 @@ void Reference::answer(std::uint32_t flow_id, FrameKind kind, Bytes wire, std::u
 void Reference::receive_ack(const Packet& packet) {
     Flow& flow = flows_[packet.flow];
     const std::uint32_t port_id = paths_[flow.path];
+    Pairs pairs{*this};
+    ports_[port_id].nic.advance(pairs, now_);
     if (packet.kind == FrameKind::cnp) {
         flow.rate.cnp(control_[port_id], now_);
         return;
@@ -206,6 +166,8 @@ void Reference::arm(std::uint32_t flow_id) {
 void Reference::expire_flow(std::uint32_t flow_id) {
     Flow& flow = flows_[flow_id];
     flow.timer = never;
+    Pairs pairs{*this};
+    ports_[paths_[flow.path]].nic.advance(pairs, now_);
     if (flow.sender.expire(now_, transport_.timeout)) {
         ++flow.timeouts;
         if (flow.lost == flow.lost_before) ++flow.spurious;
@@ -214,20 +176,17 @@ void Reference::expire_flow(std::uint32_t flow_id) {
     settle(flow_id);
 }
 
-// After the sender's state has changed: its place in the ring, its timer, its end.
+// After the sender's state has changed: its end, or its place at the NIC and its timer.
 void Reference::settle(std::uint32_t flow_id) {
     Flow& flow = flows_[flow_id];
     if (flow.sender.done()) {
         if (flow.sender_done < 0) flow.sender_done = now_;
-        unlist(flow_id);
         return;
     }
-    if (flow.sender.more()) {
-        list(flow_id);
-        transmit(paths_[flow.path]);
-    } else {
-        unlist(flow_id);
-    }
+    const std::uint32_t port_id = paths_[flow.path];
+    Pairs pairs{*this};
+    ports_[port_id].nic.review(pairs, flow_id, now_);
+    transmit(port_id);
     arm(flow_id);
 }
 

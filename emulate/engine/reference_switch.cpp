@@ -11,7 +11,8 @@ std::size_t slot(int priority) { return static_cast<std::size_t>(priority); }
 
 }  // namespace
 
-// The port may be free: pause frames first, then waiting frames, then what the NIC pulls.
+// The port may be free: pause frames first, then what the scheduler picks; of one class, waiting
+// frames (at a host its answers) go before what the NIC pulls from its queue pairs.
 void Reference::transmit(std::uint32_t port_id) {
     Port& port = ports_[port_id];
     if (port.busy) return;
@@ -19,14 +20,21 @@ void Reference::transmit(std::uint32_t port_id) {
         start_pause(port_id);
         return;
     }
-    const auto eligible = static_cast<std::uint8_t>(port.backlog & ~port.paused);
-    if (eligible != 0) {
-        const int priority = port.scheduler.pick(eligible, [&](int p) {
-            return Bytes{packets_[port.queue[slot(p)].list.head()].wire};
-        });
+    const std::uint8_t ready = port.at_host ? line_up(port_id) : std::uint8_t{0};
+    const auto eligible = static_cast<std::uint8_t>((port.backlog & ~port.paused) | ready);
+    if (eligible == 0) {
+        if (port.at_host) sleep(port_id);
+        return;
+    }
+    const int priority = port.scheduler.pick(eligible, [&](int p) {
+        if ((port.backlog & bit(p)) != 0) return Bytes{packets_[port.queue[slot(p)].list.head()].wire};
+        const Flow& flow = flows_[port.nic.head(p)];
+        return flow.segment.payload(flow.sender.next()) + data_overhead;
+    });
+    if ((port.backlog & bit(priority)) != 0) {
         start(port_id, dequeue(port_id, priority));
-    } else if (port.at_host) {
-        pull(port_id);
+    } else {
+        send(port_id, priority);
     }
 }
 
@@ -151,7 +159,7 @@ PacketId Reference::dequeue(std::uint32_t port_id, int priority) {
     port.waiting -= packet.wire;
     if (queue.list.empty()) {
         port.backlog &= static_cast<std::uint8_t>(~bit(priority));
-        port.scheduler.emptied(priority);
+        if ((port.nic.lined() & bit(priority)) == 0) port.scheduler.emptied(priority);
     }
     if (discipline_.mark_at_dequeue && !port.at_host && packet.kind == FrameKind::data) {
         mark(port_id, packet, queue.wire);
