@@ -12,13 +12,14 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from topo.unit import PS_PER_S, show_size
+from topo.unit import show_size
 from traffic.descriptor import block_descriptors, row_descriptors
 from traffic.draw import mix
 from traffic.emulator import FLOW
 from traffic.error import HandoffError
 from traffic.layer import Layers, all_layers
 from traffic.model import Model
+from traffic.orchestration import NONE, Orchestration
 from traffic.reshard import Move, moves
 
 DEFAULT_BLOCK_BYTES: Final = 256 * 2**10
@@ -36,7 +37,7 @@ _CHOICES: Final = {
     "when": ("after_prefill", "layer_wise"),
     "direction": ("push", "pull"),
     "layout": ("nhd", "hnd"),
-    "staging": ("none", "gpu"),
+    "staging": ("none", "gpu", "host"),
 }
 
 
@@ -57,6 +58,10 @@ class Handoff:
         for a whole block in ``hnd``.
     staging: ``gpu`` gathers what a rank sends into one buffer a layer and scatters it on the other
         side, each at ``copy_bps`` (bits of cache a second, both reading and writing counted in).
+        ``host`` does so through the memory of the server, whose ``copy_bps`` all its GPUs share.
+    cache_bytes: prefix blocks that each decode instance keeps of earlier prompts, beside the memory
+        of running sequences; they do not move again (`traffic.cache`).
+    orchestration: what the transfer waits for beside its bytes.
     """
 
     block_bytes: int = DEFAULT_BLOCK_BYTES
@@ -69,6 +74,8 @@ class Handoff:
     staging: str = "none"
     copy_bps: int = 0
     layers_per_chunk: int = 1
+    cache_bytes: int = 0
+    orchestration: Orchestration = NONE
 
     def __post_init__(self) -> None:
         if self.block_bytes < 1:
@@ -92,11 +99,13 @@ class Handoff:
                 "handoff.merged: only blocks of tokens merge; write handoff.block in tokens, "
                 "e.g. 16 tokens"
             )
-        if (self.staging == "gpu") != (self.copy_bps > 0):
+        if self.staged != (self.copy_bps > 0):
             raise HandoffError(
-                f"handoff.staging {self.staging} with a copy rate of {self.copy_bps} bit/s: only "
-                "staging gpu copies, and needs a rate; write e.g. staging: gpu, copy: 4Tbps"
+                f"handoff.staging {self.staging} with a copy rate of {self.copy_bps} bit/s: "
+                "staging gpu or host copies, and needs a rate; write e.g. staging: gpu, copy: 4Tbps"
             )
+        if self.cache_bytes < 0:
+            raise HandoffError(f"handoff.cache {self.cache_bytes} B: write 0 or more")
         if self.layers_per_chunk < 1:
             raise HandoffError(f"handoff.layers_per_chunk {self.layers_per_chunk}: write 1 or more")
         if self.layer_wise and self.pull:
@@ -115,20 +124,21 @@ class Handoff:
         """Whether the decode side reads."""
         return self.direction == "pull"
 
-    def copy_ps(self, size: int) -> int:
-        """The time to gather or scatter ``size`` bytes on one GPU; 0 without staging."""
-        return -(-size * 8 * PS_PER_S // self.copy_bps) if self.copy_bps else 0
+    @property
+    def staged(self) -> bool:
+        """Whether the cache is gathered before it is sent, and scattered after."""
+        return self.staging != "none"
 
     def descriptors(self, model: Model, move: Move, layers: Layers, tokens: int) -> int:
         """Work requests that carry one move of these layers of a prompt of ``tokens``."""
-        whole_blocks = self.staging == "gpu" or not move.sliced or self.layout == "hnd"
+        whole_blocks = self.staged or not move.sliced or self.layout == "hnd"
         if tokens < 1 and (self.block_tokens or not whole_blocks):
             raise HandoffError(f"hand-off of {tokens} tokens: must be at least 1")
         if not whole_blocks:
             return row_descriptors(model, layers, tokens)
         if not self.block_tokens:
             return -(-move.bytes // self.block_bytes)
-        if self.staging == "gpu":
+        if self.staged:
             return layers.total
         return block_descriptors(model, layers, tokens, self.block_tokens, self.merged)
 

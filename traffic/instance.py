@@ -3,6 +3,7 @@
 A host is one GPU with its NIC, so an instance is a tuple of host indices, rank by rank.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -78,19 +79,32 @@ def links(
     routes: Routes,
     prefill: tuple[tuple[int, ...], ...],
     decode: tuple[tuple[int, ...], ...],
+    dp: tuple[int, int] = (1, 1),
 ) -> NDArray[np.int32]:
     """Links crossed from every prefill to every decode instance, -1 where some rank has no path.
 
-    The farthest of the pairs of ranks between which bytes may move counts.
+    The farthest of the pairs of ranks between which bytes may move counts. ``dp`` is that of the
+    `Pool` of each side.
     """
     far = np.zeros((len(prefill), len(decode)), np.int32)
     cut = np.zeros(far.shape, np.bool_)
-    for source, destination in rank_pairs(len(prefill[0]), len(decode[0])):
+    for source, destination in _pairs(len(prefill[0]), len(decode[0]), dp):
         near = routes.distances([p[source] for p in prefill], [d[destination] for d in decode])
         far = np.maximum(far, near)
         cut |= near < 0
     far[cut] = -1
     return far
+
+
+def _pairs(prefill_tp: int, decode_tp: int, dp: tuple[int, int]) -> list[tuple[int, int]]:
+    """The ranks between which bytes may move, of any group of attention ranks to any other."""
+    one, other = prefill_tp // dp[0], decode_tp // dp[1]
+    return [
+        (first * one + i, second * other + j)
+        for first in range(dp[0])
+        for second in range(dp[1])
+        for i, j in rank_pairs(one, other)
+    ]
 
 
 REQUEST_BYTES = 98
@@ -103,6 +117,7 @@ def latencies(
     routes: Routes,
     prefill: tuple[tuple[int, ...], ...],
     decode: tuple[tuple[int, ...], ...],
+    dp: tuple[int, int] = (1, 1),
 ) -> NDArray[np.int64]:
     """The time of a lone read request from decode to prefill, prefill x decode, in picoseconds.
 
@@ -111,7 +126,7 @@ def latencies(
     is ready when the last of them has read. The request takes no share of the links.
     """
     slow = np.zeros((len(prefill), len(decode)), np.int64)
-    for source, destination in rank_pairs(len(prefill[0]), len(decode[0])):
+    for source, destination in _pairs(len(prefill[0]), len(decode[0]), dp):
         for i, senders in enumerate(prefill):
             for j, readers in enumerate(decode):
                 paths = routes.paths(readers[destination], senders[source], limit=1)
@@ -137,6 +152,10 @@ class Pool:
     ``max_batch`` is the largest number of sequences in a decode step; ``reserve`` the share of GPU
     memory that neither weights nor KV cache may take; ``kv_dtype`` the format of cached values,
     the model's own when None; ``efficiency`` overrides the one stated for the GPU.
+
+    ``dp`` ranks of attention data parallelism cut an instance into as many groups of tp / dp ranks,
+    one of which holds a request's cache while all compute together (SGLang's DP attention:
+    sgl-project/sglang#5681). Requests take the groups in turn; their memory is counted together.
     """
 
     instances: tuple[tuple[int, ...], ...]
@@ -147,8 +166,14 @@ class Pool:
     efficiency: Efficiency | None = None
     reserve: float = DEFAULT_RESERVE
     kv_dtype: str | None = None
+    dp: int = 1
 
     def __post_init__(self) -> None:
+        if self.dp < 1 or self.tp % self.dp:
+            raise ComputeError(
+                f"dp {self.dp}: {self.tp} ranks do not divide into so many groups of attention; "
+                "write a divisor of tp"
+            )
         if not self.instances:
             raise ComputeError("pool without instances: give at least one tuple of hosts")
         if self.max_batch < 1:
@@ -171,8 +196,19 @@ class Pool:
 
     @cached_property
     def kv_capacity_bytes(self) -> int:
-        """KV bytes that one instance holds."""
-        return kv_capacity_bytes(self.model, self.gpu, self.tp, self.reserve)
+        """KV bytes that one instance holds, over all groups of attention ranks."""
+        whole = kv_capacity_bytes(self.model, self.gpu, self.tp, self.reserve)
+        return whole * self._shards // self.model.shards(self.tp)
+
+    @property
+    def attention_tp(self) -> int:
+        """The ranks that hold the cache of one request."""
+        return self.tp // self.dp
+
+    @property
+    def _shards(self) -> int:
+        """Distinct KV shards over all ranks, those of different groups being of other requests."""
+        return self.model.shards(self.attention_tp) * self.dp
 
     def kv_bytes(self, tokens: int) -> int:
         """KV bytes of a context of ``tokens``."""
@@ -183,6 +219,8 @@ class Pool:
 class Deployment:
     """A prefill and a decode pool of one model, and how the cache moves between them.
 
+    ``servers`` is the server of each host, where hosts share one.
+
     Refuses different models or KV formats, degrees that `traffic.reshard.check_pair` does, weights
     that do not fit, and a host in both pools.
     """
@@ -190,6 +228,7 @@ class Deployment:
     prefill: Pool
     decode: Pool
     handoff: Handoff = field(default_factory=Handoff)
+    servers: Mapping[int, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         one, other = self.prefill, self.decode
@@ -202,7 +241,7 @@ class Deployment:
             raise ComputeError(
                 f"KV format {one.kv_dtype} in prefill, {other.kv_dtype} in decode: must be equal"
             )
-        check_pair(one.model, one.tp, other.tp)
+        check_pair(one.model, one.attention_tp, other.attention_tp)
         both = {h for i in one.instances for h in i} & {h for i in other.instances for h in i}
         if both:
             raise ComputeError(f"host {min(both)}: in both pools; give every host one role")

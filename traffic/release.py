@@ -1,22 +1,28 @@
-"""What has been released to the fabric, and which hand-offs are still under way.
+"""Hand-offs under way: from the decision to the cache in its place.
 
-A hand-off is handed to the emulator as soon as its release times are known: all layers at one
-time, or one chunk of layers after the other. It is ready when its last byte has arrived and, where
-the cache is staged, has been scattered. The copies of a hand-off take as long as the rank with the
-most bytes needs; chunks before the last are scattered while later ones are on the wire.
+A hand-off passes the router, exchanges metadata, waits for the copies that gather it, and is then
+handed to the emulator: all layers at one time, or one chunk of layers after the other. It is ready
+when its last byte has arrived, the copies that scatter it are done and the notification of its end
+is there. Each of these may be absent (`traffic.orchestration`, `traffic.copier`). Control messages
+are flows of their own; their hand-off number is -1 - request, so that nothing counts them as cache.
 """
 
 from array import array
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from traffic.cache import BlockCache, missing_tokens
+from traffic.copier import Copier
 from traffic.emulator import FLOW, Emulator
-from traffic.handoff import flows
-from traffic.instance import Deployment
+from traffic.handoff import entropy, flows
+from traffic.instance import Deployment, Pool
 from traffic.layer import Layers
+from traffic.orchestration import Boundary, Dispatcher
+from traffic.request import Prefix
 
 MOMENTS: Final = (
     "admitted_ps",
@@ -30,31 +36,73 @@ first chunk may be sent; its first flow is released; the last byte has arrived; 
 its place."""
 
 
+@dataclass(slots=True)
+class _Open:
+    """A hand-off that is not ready. ``waits`` counts the flows of its present stage."""
+
+    tokens: int
+    decode: int
+    source: tuple[int, ...]
+    destination: tuple[int, ...]
+    chunks: Sequence[tuple[int, Layers]]
+    overhead_ps: int
+    posted: bool = False
+    waits: int = 0
+    arrived_ps: int = 0
+    scattered_ps: int = 0
+    part: list[int] = field(default_factory=list)  # flows to come by chunk
+    landing: list[NDArray[np.void]] = field(default_factory=list)  # their rows, to be scattered
+    first_flow: int = 0
+
+
 class Releases:
     """Submits hand-offs to one emulator and tells when they are ready; numbers the flows.
 
-    ``count`` is the number of requests, whose numbers the hand-offs carry.
+    ``count`` is the number of requests, whose numbers the hand-offs carry; ``delay_ps`` the control
+    delay, after which a side acts on a message; ``prefix`` the blocks of the prompts, for decode
+    instances that keep them.
     """
 
     def __init__(
-        self, deployment: Deployment, emulator: Emulator, *, count: int, seed: int
+        self,
+        deployment: Deployment,
+        emulator: Emulator,
+        *,
+        count: int,
+        seed: int,
+        delay_ps: int,
+        prefix: Prefix | None = None,
     ) -> None:
         self._deployment = deployment
-        self._handoff = deployment.handoff
+        self._handoff = how = deployment.handoff
         self._model = deployment.prefill.model
         self._dtype = deployment.prefill.kv_dtype
         self._emulator = emulator
         self._seed = seed
+        self._delay = delay_ps
+        self.boundary: Boundary | None = None
+        """The next step boundary of a decode instance, where transfers are posted at one."""
+        self._router = Dispatcher(how.orchestration)
+        lanes = deployment.servers if how.staging == "host" else {}
+        self._copier = Copier(how.copy_bps, lanes) if how.copy_bps else None
+        self._prefix = prefix
+        self._caches = self._kept(deployment.decode) if how.cache_bytes and prefix else []
+        self._turn: dict[tuple[bool, int], int] = {}
         self._rows: list[bytes] = []
         self._flows = 0
-        self._missing: dict[int, int] = {}
-        self._scatter_ps: dict[int, int] = {}
+        self._open: dict[int, _Open] = {}
+        self._loose = 0
         self._moment = {name: array("q", [-1]) * count for name in MOMENTS}
+
+    def _kept(self, pool: Pool) -> list[BlockCache]:
+        assert self._prefix is not None
+        each = max(1, pool.kv_bytes(self._prefix.block_tokens))
+        return [BlockCache(self._handoff.cache_bytes // each) for _ in pool.instances]
 
     @property
     def under_way(self) -> bool:
-        """Whether some hand-off has not arrived."""
-        return bool(self._missing)
+        """Whether the emulator has something of a hand-off to deliver."""
+        return bool(self._open) or self._loose > 0
 
     @property
     def moments(self) -> dict[str, NDArray[np.int64]]:
@@ -69,64 +117,172 @@ class Releases:
         chunks: Sequence[tuple[int, Layers]],
         now_ps: int,
     ) -> None:
-        """Release chunks of layers from instance to instance of ``pair``, (prefill, decode).
+        """Hand chunks of layers from instance to instance of ``pair``, (prefill, decode).
 
-        Each chunk leaves not before its time in picoseconds; ``now_ps`` is when decode memory was
-        reserved.
+        Each chunk leaves not before its time in picoseconds, at which it could without any
+        orchestration; ``now_ps`` is when decode memory was reserved.
         """
-        moment = self._moment
-        moment["admitted_ps"][request] = now_ps
-        moment["dispatched_ps"][request] = chunks[0][0]
-        submitted: list[NDArray[np.void]] = []
-        gathered = 0
-        for at_ps, layers in chunks:
+        self._moment["admitted_ps"][request] = now_ps
+        prefill, decode = pair
+        # What orchestration puts off is the start: what follows it takes as long as without.
+        overhead_ps = self._delay if self._handoff.layer_wise else chunks[0][0] - now_ps
+        opened = self._open[request] = _Open(
+            self._missing(request, tokens, decode),
+            decode,
+            self._ranks(self._deployment.prefill, prefill, False),
+            self._ranks(self._deployment.decode, decode, True),
+            chunks,
+            overhead_ps,
+        )
+        start = self._router.dispatched(pair, now_ps)
+        if self._handoff.orchestration.message_bytes:
+            self._message(request, opened, start + self._delay, back=not self._handoff.pull)
+        else:
+            self._post(request, opened, start, now_ps)
+
+    def _missing(self, request: int, tokens: int, decode: int) -> int:
+        """Tokens that the decode instance does not hold."""
+        if not self._caches or self._prefix is None:
+            return tokens
+        blocks = self._prefix.of(request).tolist()
+        return missing_tokens(tokens, self._caches[decode].held(blocks), self._prefix.block_tokens)
+
+    def _ranks(self, pool: Pool, instance: int, decode: bool) -> tuple[int, ...]:
+        """The hosts that hold a request's cache: all, or those of the data-parallel rank whose
+        turn it is."""
+        hosts = pool.instances[instance]
+        if pool.dp == 1:
+            return hosts
+        turn = self._turn.get((decode, instance), 0)
+        self._turn[decode, instance] = (turn + 1) % pool.dp
+        each = pool.tp // pool.dp
+        return hosts[turn * each : (turn + 1) * each]
+
+    def _post(self, request: int, opened: _Open, base_ps: int, now_ps: int) -> None:
+        """Hand the flows to the emulator; nothing is sent before ``base_ps``."""
+        if self._handoff.orchestration.align and self.boundary is not None:
+            base_ps = self.boundary(opened.decode, base_ps)
+        opened.posted = True
+        opened.first_flow = self._flows
+        tables: list[NDArray[np.void]] = []
+        for place, (first_ps, layers) in enumerate(opened.chunks):
+            at_ps = max(first_ps, base_ps + opened.overhead_ps)
+            if not place:
+                self._moment["dispatched_ps"][request] = at_ps
             rows = flows(
                 self._handoff,
                 self._model,
-                kv_bytes=layers.kv_bytes(self._model, tokens, self._dtype),
-                source=self._deployment.prefill.instances[pair[0]],
-                destination=self._deployment.decode.instances[pair[1]],
+                kv_bytes=layers.kv_bytes(self._model, opened.tokens, self._dtype),
+                source=opened.source,
+                destination=opened.destination,
                 request=request,
                 handoff_id=request,
                 first_flow=self._flows,
                 release_ps=at_ps,
                 seed=self._seed,
-                tokens=tokens,
+                tokens=opened.tokens,
                 layers=layers,
             )
-            if self._handoff.copy_bps:
-                gathered = max(at_ps, gathered) + self._handoff.copy_ps(_most(rows, "source"))
-                rows["release_ps"] = gathered
-                self._scatter_ps[request] = self._handoff.copy_ps(_most(rows, "destination"))
+            if self._copier is not None:
+                end = self._copied(rows, "source", at_ps, now_ps)
+                rows["release_ps"] = [end[host] for host in rows["source"].tolist()]
+                opened.part.append(len(rows))
+                opened.landing.append(rows)
             self._flows += len(rows)
-            submitted.append(rows)
-        table = np.concatenate(submitted) if len(submitted) > 1 else submitted[0]
-        self._missing[request] = len(table)
+            tables.append(rows)
+        table = np.concatenate(tables) if len(tables) > 1 else tables[0]
+        opened.waits = len(table)
+        self._moment["handoff_release_ps"][request] = int(table["release_ps"].min())
+        self._submit(table)
+
+    def _copied(self, rows: NDArray[np.void], side: str, at_ps: int, now_ps: int) -> dict[int, int]:
+        assert self._copier is not None
+        return self._copier.copied(rows[side].tolist(), rows["bytes"].tolist(), at_ps, now_ps)
+
+    def _message(self, request: int, opened: _Open, at_ps: int, *, back: bool) -> None:
+        """A small flow for each rank of the side that has more, to its peer or from it."""
+        ends = list(zip(opened.source, opened.destination, strict=False))
+        p, d = len(opened.source), len(opened.destination)
+        most = max(p, d)
+        ends = [
+            (opened.source[i * p // most], opened.destination[i * d // most]) for i in range(most)
+        ]
+        size = self._handoff.orchestration.message_bytes
+        opened.waits = most
+        rows = [
+            (
+                self._flows + rank,
+                -1 - request,
+                *((receiver, sender) if back else (sender, receiver)),
+                size,
+                1,
+                entropy(self._seed, request, rank),
+                -1,
+                True,
+                self._handoff.priority,
+                at_ps,
+            )
+            for rank, (sender, receiver) in enumerate(ends)
+        ]
+        self._flows += most
+        self._submit(np.array(rows, FLOW))
+
+    def _submit(self, table: NDArray[np.void]) -> None:
         self._rows.append(table.tobytes())
         self._emulator.submit(table)
-        moment["handoff_release_ps"][request] = int(table["release_ps"][0])
 
     def ready(self, completions: NDArray[np.void]) -> Iterator[tuple[int, int]]:
         """The hand-offs that `COMPLETION` rows complete: (request, when its cache is ready)."""
-        for _, request, finish in completions.tolist():
-            left = self._missing[request] - 1
-            if left:
-                self._missing[request] = left
+        for flow, number, finish in completions.tolist():
+            request = number if number >= 0 else -1 - number
+            opened = self._open.get(request)
+            if opened is None:  # the reader's notification, which no request waits for
+                self._loose -= 1
                 continue
-            del self._missing[request]
-            scattered = finish + self._scatter_ps.pop(request, 0)
+            opened.waits -= 1
+            if number < 0:
+                if opened.waits:
+                    continue
+                if not opened.posted:
+                    self._post(request, opened, finish, finish)
+                    continue
+                yield self._close(request, opened, finish)
+                continue
+            if self._copier is not None:
+                self._landed(opened, flow, finish)
+            if opened.waits:
+                continue
+            opened.arrived_ps = finish
+            opened.scattered_ps = max(finish, opened.scattered_ps)
             self._moment["arrived_ps"][request] = finish
-            self._moment["scattered_ps"][request] = scattered
-            yield request, scattered
+            self._moment["scattered_ps"][request] = opened.scattered_ps
+            if not self._handoff.orchestration.message_bytes:
+                yield self._close(request, opened, finish)
+            elif self._handoff.pull:
+                self._message(request, opened, opened.scattered_ps + self._delay, back=True)
+                self._loose += opened.waits
+                yield self._close(request, opened, finish)
+            else:
+                self._message(request, opened, finish + self._delay, back=False)
+
+    def _landed(self, opened: _Open, flow: int, finish: int) -> None:
+        """Scatter a chunk of layers when its last flow has arrived."""
+        chunk, place = 0, flow - opened.first_flow
+        while place >= len(opened.landing[chunk]):
+            place -= len(opened.landing[chunk])
+            chunk += 1
+        opened.part[chunk] -= 1
+        if not opened.part[chunk]:
+            end = self._copied(opened.landing[chunk], "destination", finish, finish)
+            opened.scattered_ps = max(opened.scattered_ps, *end.values())
+
+    def _close(self, request: int, opened: _Open, finish: int) -> tuple[int, int]:
+        """The hand-off is over: its blocks lie at the decode instance."""
+        del self._open[request]
+        if self._caches and self._prefix is not None:
+            self._caches[opened.decode].keep(self._prefix.of(request).tolist())
+        return request, max(finish, opened.scattered_ps)
 
     def table(self) -> NDArray[np.void]:
         """All submitted `FLOW` rows, in flow order."""
         return np.frombuffer(b"".join(self._rows), FLOW)
-
-
-def _most(rows: NDArray[np.void], side: str) -> int:
-    """The bytes of the host of that side with the most of them."""
-    _, host = np.unique(rows[side], return_inverse=True)
-    total = np.zeros(len(rows), np.int64)
-    np.add.at(total, host, rows["bytes"])
-    return int(total.max())

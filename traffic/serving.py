@@ -185,7 +185,14 @@ class _Run:
         heapify(self._events)
         self._prefill_ps: dict[int, int] = {}
         how, kind = deployment.handoff, prefill.model
-        self._releases = Releases(deployment, emulator, count=count, seed=seed)
+        self._releases = Releases(
+            deployment,
+            emulator,
+            count=count,
+            seed=seed,
+            delay_ps=control_delay_ps,
+            prefix=requests.prefix,
+        )
         self._whole = all_layers(kind)
         self._chunks = chunks(kind, how.layers_per_chunk) if how.layer_wise else ()
         self._done = 0
