@@ -27,12 +27,10 @@ class BlockCache:
 
     def held(self, blocks: Sequence[int]) -> int:
         """How many of the first blocks are there; they count as used."""
-        found = 0
-        for block in blocks:
-            if block not in self._blocks:
-                break
-            self._blocks.move_to_end(block)
-            found += 1
+        found = next(
+            (i for i, block in enumerate(blocks) if block not in self._blocks), len(blocks)
+        )
+        self.keep(blocks[:found])
         return found
 
     def keep(self, blocks: Sequence[int]) -> None:

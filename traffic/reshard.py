@@ -9,15 +9,19 @@ With p prefill ranks, d decode ranks, H KV heads and a cache of S bytes:
 | p > d | rank r gathers from p / d ranks | S / p | sglang#6793 |
 | d > H | copied heads: every rank still needs its head | S / H | vllm#19691 |
 | MLA | every decode rank needs the whole latent from one rank | S | sglang#5681 |
+| neither divides | rank r reads from all whose heads overlap its own | overlap | arithmetic |
 
 Where several prefill ranks hold the same bytes (MLA, and p > H), one of the candidates is drawn by
 (seed, request, rank): SGLang draws for MLA; to draw for copied heads as well is a choice made here.
+No public connector pairs degrees of which neither divides the other; what would have to move is
+computed all the same. With attention data parallelism the ranks are those of the two groups that
+own the request (`traffic.instance.Pool`).
 """
 
+from itertools import accumulate, pairwise
 from typing import Final, NamedTuple
 
 from traffic.draw import draw
-from traffic.error import HandoffError
 from traffic.model import Model
 
 _RANK_BITS: Final = 16
@@ -37,28 +41,33 @@ class Move(NamedTuple):
 
 
 def check_pair(model: Model, prefill_tp: int, decode_tp: int) -> None:
-    """Refuse a pair of degrees between which a hand-off cannot be made, before a run.
-
-    Raises `ComputeError` for heads that do not divide over a side, `HandoffError` for two degrees
-    of which neither divides the other.
-    """
+    """Refuse degrees over whose ranks the heads do not divide, with a `ComputeError`."""
     model.check_tp(prefill_tp)
     model.check_tp(decode_tp)
-    if prefill_tp % decode_tp and decode_tp % prefill_tp:
-        raise HandoffError(
-            f"prefill tp {prefill_tp} to decode tp {decode_tp}: neither divides the other, and the "
-            "connectors of vLLM and SGLang pair no such ranks; write a multiple or the same tp"
-        )
+
+
+def paired(prefill_tp: int, decode_tp: int) -> bool:
+    """Whether one degree divides the other, as the connectors of vLLM and SGLang ask."""
+    return prefill_tp % decode_tp == 0 or decode_tp % prefill_tp == 0
 
 
 def rank_pairs(prefill_tp: int, decode_tp: int) -> list[tuple[int, int]]:
     """The (prefill, decode) ranks between which bytes may move, whatever the model.
 
+    Those whose shares of the ranks overlap, p + d - gcd(p, d) of them.
+
     >>> rank_pairs(2, 4)
     [(0, 0), (0, 1), (1, 2), (1, 3)]
+    >>> rank_pairs(2, 3)
+    [(0, 0), (0, 1), (1, 1), (1, 2)]
     """
-    most = max(prefill_tp, decode_tp)
-    return [(i * prefill_tp // most, i * decode_tp // most) for i in range(most)]
+    found, i, j = [], 0, 0
+    while i < prefill_tp and j < decode_tp:
+        found.append((i, j))
+        one, other = (i + 1) * decode_tp, (j + 1) * prefill_tp
+        i += one <= other
+        j += other <= one
+    return found
 
 
 def moves(
@@ -80,6 +89,8 @@ def moves(
     [(0, 0, 3), (1, 0, 3), (2, 1, 2), (3, 1, 2)]
     """
     check_pair(model, prefill_tp, decode_tp)
+    if not paired(prefill_tp, decode_tp):
+        return _overlaps(model, kv_bytes, prefill_tp, decode_tp, seed, request)
     sliced = model.shards(prefill_tp) != model.shards(decode_tp)
     if prefill_tp <= decode_tp:
         fan_out = decode_tp // prefill_tp
@@ -97,3 +108,31 @@ def moves(
         if held[source]:
             found.append(Move(source, first // fan_in, held[source], sliced))
     return found
+
+
+def _overlaps(
+    model: Model, kv_bytes: int, prefill_tp: int, decode_tp: int, seed: int, request: int
+) -> list[Move]:
+    """The moves between degrees of which neither divides the other, by destination."""
+    here, there = (_parts(model, kv_bytes, tp) for tp in (prefill_tp, decode_tp))
+    sliced = model.shards(prefill_tp) != model.shards(decode_tp)
+    holders: dict[tuple[int, int, int], list[int]] = {}
+    for source, destination in rank_pairs(prefill_tp, decode_tp):
+        (first, last), (start, end) = here[source], there[destination]
+        part = (destination, max(first, start), min(last, end))
+        if part[1] < part[2]:
+            holders.setdefault(part, []).append(source)
+    found: list[Move] = []
+    for (destination, start, end), ranks in holders.items():
+        key = (request << _RANK_BITS) | destination
+        source = ranks[draw(seed, "hand-off source", key, len(ranks))]
+        found.append(Move(source, destination, end - start, sliced))
+    return sorted(found, key=lambda move: (move.destination, move.source))
+
+
+def _parts(model: Model, kv_bytes: int, tp: int) -> list[tuple[int, int]]:
+    """The bytes of the cache, from - to, that each of ``tp`` ranks holds."""
+    shards = model.shards(tp)
+    edges = accumulate(model.rank_bytes(kv_bytes, shards), initial=0)
+    parts = list(pairwise(edges))
+    return [parts[rank * shards // tp] for rank in range(tp)]

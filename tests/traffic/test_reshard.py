@@ -1,7 +1,9 @@
 """The table of tensor-parallel reshardings, flow by flow, and the laws behind it."""
 
 from collections import Counter
+from dataclasses import replace
 from itertools import product
+from math import gcd
 
 import numpy as np
 import pytest
@@ -83,8 +85,9 @@ PAIRS = [
     (found, p, d)
     for found in models().values()
     for p, d in product(found.tensor_parallel, repeat=2)
-    if p % d == 0 or d % p == 0
 ]
+TWELVE = replace(LLAMA, name="twelve heads", q_heads=24, kv_heads=12, useful_tp=12)
+PAIRS += [(TWELVE, p, d) for p, d in product(TWELVE.tensor_parallel, repeat=2)]
 
 
 @settings(max_examples=300)
@@ -104,6 +107,47 @@ def test_every_decode_rank_receives_exactly_what_it_holds(
     copies = p // found.shards(p)
     parts = [(move.destination, move.source // copies) for move in table]
     assert len(set(parts)) == len(parts)
+    assert all(move.bytes <= found.rank_bytes(size, p)[move.source] for move in table)
+
+
+def test_heads_cut_four_ways_and_six_ways_meet_in_eight_overlaps() -> None:
+    # 12 heads: prefill rank i holds heads 3 i .. 3 i + 2, decode rank r heads 2 r and 2 r + 1.
+    head = 1_000_000
+    found = moves(TWELVE, 12 * head, 4, 6)
+    assert told(found) == [
+        (0, 0, 2 * head),
+        (0, 1, head),
+        (1, 1, head),
+        (1, 2, 2 * head),
+        (2, 3, 2 * head),
+        (2, 4, head),
+        (3, 4, head),
+        (3, 5, 2 * head),
+    ]
+    assert all(move.sliced for move in found)
+    assert told(moves(TWELVE, 12 * head, 6, 4))[:3] == [
+        (0, 0, 2 * head),
+        (1, 0, head),
+        (1, 1, head),
+    ]
+
+
+def test_copied_heads_on_16_and_24_ranks_move_whole_to_every_decode_rank() -> None:
+    # Rank i of 16 holds head i // 2, rank r of 24 head r // 3: always one flow of a whole head.
+    coder = model("Qwen3-Coder-480B-A35B")
+    found = moves(coder, S, 16, 24, seed=1, request=2)
+    assert [move.destination for move in found] == list(range(24))
+    assert [move.source // 2 for move in found] == [r // 3 for r in range(24)]
+    assert {move.bytes for move in found} == {S // 8}
+    assert not any(move.sliced for move in found)
+
+
+@given(p=st.integers(1, 64), d=st.integers(1, 64))
+def test_so_many_pairs_of_ranks_overlap_as_p_and_d_less_their_common_divisor(
+    p: int, d: int
+) -> None:
+    assert len(rank_pairs(p, d)) == p + d - gcd(p, d)
+    assert len(set(rank_pairs(p, d))) == p + d - gcd(p, d)
 
 
 @given(case=st.sampled_from(PAIRS), size=st.integers(1, 10**9))
