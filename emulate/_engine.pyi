@@ -30,6 +30,18 @@ class TransportSetting:
 class DcqcnSetting:
     pass
 
+class FaultSetting:
+    pass
+
+class FaultKind(enum.IntEnum):
+    down = 0
+
+    degraded = 1
+
+    lossy = 2
+
+    storm = 3
+
 def fabric_setting(
     *,
     first: Annotated[
@@ -140,6 +152,24 @@ def transport_setting(
         NDArray[numpy.int64], {"shape": (None,), "order": "C", "device": "cpu", "writable": False}
     ],
 ) -> TransportSetting: ...
+def fault_settings(
+    *,
+    kind: Annotated[
+        NDArray[numpy.uint8], {"shape": (None,), "order": "C", "device": "cpu", "writable": False}
+    ],
+    port: Annotated[
+        NDArray[numpy.uint32], {"shape": (None,), "order": "C", "device": "cpu", "writable": False}
+    ],
+    from_ps: Annotated[
+        NDArray[numpy.int64], {"shape": (None,), "order": "C", "device": "cpu", "writable": False}
+    ],
+    until_ps: Annotated[
+        NDArray[numpy.int64], {"shape": (None,), "order": "C", "device": "cpu", "writable": False}
+    ],
+    value: Annotated[
+        NDArray[numpy.int64], {"shape": (None,), "order": "C", "device": "cpu", "writable": False}
+    ],
+) -> list[FaultSetting]: ...
 
 class Nic:
     def __init__(self, priorities: Sequence[int]) -> None: ...
@@ -259,6 +289,7 @@ class Reference:
         routes: RouteSetting,
         discipline: DisciplineSetting,
         transport: TransportSetting,
+        faults: Sequence[FaultSetting],
         seed: int,
         tick_ps: int,
     ) -> None: ...

@@ -5,6 +5,7 @@ hands over plain arrays, and turns what comes back into the tables of the emulat
 is integer picoseconds. docs/packet-model.md lists the modelling choices with their sources.
 """
 
+from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 
 from emulate import _engine
 from emulate.discipline import PRIORITIES, Discipline
+from emulate.fault import Fault, fault_settings
 from emulate.setting import (
     NEVER,
     discipline_setting,
@@ -56,6 +58,7 @@ class PacketEmulator:
         transport: Transport | None = None,
         *,
         seed: int,
+        faults: Sequence[Fault] = (),
         tick_ps: int = OBSERVATION_TICK_PS,
     ) -> None:
         self.fabric = fabric
@@ -77,6 +80,7 @@ class PacketEmulator:
             routes=route_setting(routes),
             discipline=discipline_setting(fabric, self.discipline, headroom),
             transport=transport_setting(fabric, self.transport),
+            faults=fault_settings(fabric, faults),
             seed=seed,
             tick_ps=tick_ps,
         )
@@ -147,14 +151,15 @@ class PacketEmulator:
         Further flow columns: ``spurious_timeouts`` (no packet of the flow had been lost),
         ``lost_packets``, ``cnps`` and ``rate_bps`` (the sender's present rate). Further totals:
         payload ``bytes_sent = bytes_delivered + bytes_discarded + bytes_dropped +
-        bytes_in_flight``, and ``drops_lossless``, which is an error of the run when not 0.
+        bytes_in_flight``; ``drops_lossless``, which is an error of the run when not 0; and
+        ``drops_fault``, frames lost on a link that was down or lossy.
         """
         flows: Table = dict(self._engine.flow_table())
         ports: Table = {
             "port": np.arange(len(self.fabric.ports.node), dtype=np.int64),
             **self._engine.port_table(),
         }
-        return Telemetry(flows, ports, {**self._engine.totals(), "drops_fault": 0})
+        return Telemetry(flows, ports, self._engine.totals())
 
     def _names(self, flow: np.void) -> tuple[str, str]:
         nodes = self.fabric.nodes

@@ -14,14 +14,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from emulate.discipline import Discipline
+from emulate.fault import Fault, FaultError, fault_settings
 from emulate.fluid import FluidEmulator
 from emulate.marking import Threshold
 from emulate.packet import PacketEmulator
 from emulate.transport import Transport
+from kvfabric.fault import faults_of
 from kvfabric.handoff import handoff_of
 from kvfabric.quantity import Rate
 from kvfabric.scenario import EcnPart, FabricPart, Scenario
-from kvfabric.source import Place, ScenarioError, Source
+from kvfabric.source import Key, Place, ScenarioError, Source
 from kvfabric.workload import synthetic
 from topo.error import KvfabricError
 from topo.fabric import Fabric, Role, Switch
@@ -52,7 +54,7 @@ _RATES: Final = {"scale_up": "scale_up_bps", "decode_nic": "decode_nic_bps"}
 
 
 @contextmanager
-def located(source: Source, *where: str) -> Iterator[None]:
+def located(source: Source, *where: Key) -> Iterator[None]:
     """Put the scenario's file and line in front of whatever a room refuses."""
     here: Place = where
     try:
@@ -78,12 +80,20 @@ class Stage:
     transport: Transport
     hops: NDArray[np.int32]
     latency_ps: NDArray[np.int64] | None = None
+    faults: tuple[Fault, ...] = ()
 
     def emulator(self, kind: str, seed: int) -> Emulator:
         """A fresh emulator, ``packet`` or ``fluid``."""
         if kind == "fluid":
             return FluidEmulator(self.fabric, self.routes, seed=seed, mtu=self.transport.mtu)
-        return PacketEmulator(self.fabric, self.routes, self.discipline, self.transport, seed=seed)
+        return PacketEmulator(
+            self.fabric,
+            self.routes,
+            self.discipline,
+            self.transport,
+            seed=seed,
+            faults=self.faults,
+        )
 
 
 def stage(scenario: Scenario, source: Source) -> Stage:
@@ -95,7 +105,8 @@ def stage(scenario: Scenario, source: Source) -> Stage:
     pools = deployment.prefill.instances, deployment.decode.instances
     hops = links(routes, *pools)
     latency = latencies(fabric, routes, *pools) if deployment.handoff.pull else None
-    ready = Stage(fabric, routes, deployment, discipline, transport, hops, latency)
+    faults = _faults(scenario, source, fabric)
+    ready = Stage(fabric, routes, deployment, discipline, transport, hops, latency, faults)
     with located(source, "network"):
         ready.emulator(scenario.run.emulator, 0)
     return ready
@@ -198,6 +209,21 @@ def network_of(scenario: Scenario, source: Source) -> tuple[Discipline, Transpor
             **({} if sender.ack_every is None else {"ack_every": sender.ack_every}),
         )
     return discipline, transport
+
+
+def _faults(scenario: Scenario, source: Source, fabric: Fabric) -> tuple[Fault, ...]:
+    """What befalls the fabric's links; the fluid knows no losses and refuses."""
+    found: list[Fault] = []
+    for number, part in enumerate(scenario.faults):
+        with located(source, "faults", number):
+            if scenario.run.emulator != "packet":
+                raise FaultError(
+                    f"run.emulator {scenario.run.emulator}: knows no faults; write packet"
+                )
+            found += faults_of(part, fabric)
+    with located(source, "faults"):
+        fault_settings(fabric, found)
+    return tuple(found)
 
 
 def _marking(ecn: str | bool | EcnPart) -> str | Threshold:

@@ -6,7 +6,7 @@ _ALWAYS = (
     "Prefill takes one prompt at a time; decode batches continuously. Compute times are rooflines "
     "at stated efficiencies, not measurements.",
     "No prefix cache or chunked prefill.",
-    "Nothing but hand-offs crosses the fabric; no link or switch fails.",
+    "Nothing but hand-offs crosses the fabric.",
     "The router sees exact and immediate loads; its decisions take effect after the control delay.",
     "Tenants and priorities are recorded; no policy, queue or switch acts on them.",
     "Cost is a model of switches and the links between them; NICs and host cables are left out, "
@@ -18,6 +18,7 @@ _PACKET = (
     "Every hand-off opens new queue pairs, which start at line rate.",
     "DCQCN's settings decide the tail of colliding flows: compare `network.transport.preset`.",
 )
+_ROUTES = "Routes do not change when a link or switch fails: flows keep their paths and retransmit."
 _FLUID = (
     "The fluid has no queues, pauses, marks, losses or congestion control: rates are max-min fair "
     "at every instant.",
@@ -44,5 +45,6 @@ def not_modelled(scenario: Scenario) -> list[str]:
     return [
         *_ALWAYS,
         *_of_handoff(scenario.handoff),
+        _ROUTES if scenario.faults else "No link or switch fails.",
         *(_FLUID if scenario.run.emulator == "fluid" else _PACKET),
     ]

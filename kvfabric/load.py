@@ -199,7 +199,7 @@ def _nearby(place: Place) -> str:
     kind = _part(place[:-1])
     if kind is None:
         return "remove it"
-    names = list(kind.__struct_fields__)
+    names = list(kind.__struct_encode_fields__)
     close = difflib.get_close_matches(str(place[-1]), names, 1)
     hint = f"did you mean `{close[0]}`? " if close else ""
     return f"{hint}known here: {', '.join(names)}"
@@ -208,7 +208,7 @@ def _nearby(place: Place) -> str:
 def _choices(place: Place) -> str:
     """The values that a key with a closed list of them takes."""
     kind = _part(place[:-1])
-    fields = {f.name: f.type for f in msgspec.structs.fields(kind)} if kind else {}
+    fields = {f.encode_name: f.type for f in msgspec.structs.fields(kind)} if kind else {}
     return " or ".join(str(o) for o in get_args(fields.get(str(place[-1]))))
 
 
@@ -216,7 +216,9 @@ def _part(place: Place) -> type[Struct] | None:
     """The mapping that stands at a place of a scenario."""
     kind: Any = Scenario
     for key in place:
-        found = {f.name: f.type for f in msgspec.structs.fields(kind)}.get(str(key))
+        if isinstance(key, int):
+            continue
+        found = {f.encode_name: f.type for f in msgspec.structs.fields(kind)}.get(str(key))
         options = get_args(found) or (found,)
         kind = next((o for o in options if isinstance(o, type) and issubclass(o, Struct)), None)
         if kind is None:

@@ -118,6 +118,9 @@ def quantity_schema(kind: type) -> dict[str, Any]:
     }
 
 
-def written(kind: type, text: str) -> Any:
-    """A struct field whose default is the quantity that ``text`` writes."""
-    return msgspec.field(default_factory=partial(read_quantity, kind, text))
+def written(kind: type, text: str, *, name: str | None = None) -> Any:
+    """A struct field whose default is the quantity that ``text`` writes.
+
+    ``name`` is what files call it, if not as the field.
+    """
+    return msgspec.field(default_factory=partial(read_quantity, kind, text), name=name)

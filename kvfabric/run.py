@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from analysis.record import FLOWS, PORTS, Cell, CellManifest, FabricFact, cell_id
 from emulate.fluid import FluidEmulator
 from kvfabric.build import Stage, policy_of, requests_of
+from kvfabric.fault import faults_told
 from kvfabric.handoff import handoff_told
 from kvfabric.load import Alternative
 from kvfabric.scenario import Scenario
@@ -163,6 +164,7 @@ def settings_of(scenario: Scenario, ready: Stage) -> dict[str, str]:
         "placement": scenario.placement.by,
         "control delay": show_duration(scenario.run.control_delay),
         "hand-off": handoff_told(scenario.handoff),
+        "faults": faults_told(scenario.faults),
     }
     if scenario.run.emulator == "fluid":
         return {**told, "network": "max-min fluid: no queues, no pauses, no marks"}

@@ -144,6 +144,22 @@ class NetworkPart(Part, frozen=True):
     balancing: Literal["ecmp"] = "ecmp"
 
 
+class FaultPart(Part, frozen=True):
+    """One fault: of a ``link``, named by its two nodes, or a ``node`` that is down.
+
+    ``forward`` is from the first of the two names to the second; cables in parallel between them
+    are all meant. ``share`` is what is left of the rate (degraded) or is lost (lossy).
+    """
+
+    kind: Literal["down", "degraded", "lossy", "storm"]
+    link: tuple[str, str] | None = None
+    node: str | None = None
+    start: Duration = written(Duration, "0us", name="from")
+    until: Duration | None = None
+    share: Share | None = None
+    direction: Literal["both", "forward", "back"] = "both"
+
+
 class BudgetPart(Part, frozen=True):
     """What a hand-off may take, and the share that may exceed it.
 
@@ -186,6 +202,7 @@ class Scenario(Part, frozen=True):
     handoff: HandoffPart = msgspec.field(default_factory=HandoffPart)
     policy: str | dict[str, str | int | float | bool] = "least_loaded"
     network: NetworkPart = msgspec.field(default_factory=NetworkPart)
+    faults: tuple[FaultPart, ...] = ()
     slo: SloPart = msgspec.field(default_factory=SloPart)
     run: RunPart = msgspec.field(default_factory=RunPart)
 

@@ -95,6 +95,19 @@ DcqcnSetting dcqcn_setting(Time alpha_period_ps, Time cut_period_ps, Time increa
             clamp_after_timer, least_bps,   additive_bps,       hyper_bps};
 }
 
+std::vector<FaultSetting> fault_settings(const In<std::uint8_t>& kind,
+                                         const In<std::uint32_t>& port,
+                                         const In<std::int64_t>& from_ps,
+                                         const In<std::int64_t>& until_ps,
+                                         const In<std::int64_t>& value) {
+    std::vector<FaultSetting> faults;
+    for (std::size_t i = 0; i < kind.size(); ++i) {
+        faults.push_back(
+            {static_cast<FaultKind>(kind(i)), port(i), from_ps(i), until_ps(i), value(i)});
+    }
+    return faults;
+}
+
 std::int64_t submit(Reference& engine, const In<std::int64_t>& flow,
                     const In<std::int64_t>& handoff, const In<std::int32_t>& source,
                     const In<std::int32_t>& destination, const In<std::int64_t>& bytes,
@@ -192,6 +205,7 @@ nb::dict totals(const Reference& engine) {
     table["packet_hops"] = t.packet_hops;
     table["drops_buffer"] = t.drops_buffer;
     table["drops_lossless"] = t.drops_lossless;
+    table["drops_fault"] = t.drops_fault;
     table["bytes_sent"] = t.bytes_sent;
     table["bytes_delivered"] = t.bytes_delivered;
     table["bytes_discarded"] = t.bytes_discarded;
@@ -233,6 +247,12 @@ NB_MODULE(_engine, m) {
     nb::class_<DisciplineSetting>(m, "DisciplineSetting");
     nb::class_<TransportSetting>(m, "TransportSetting");
     nb::class_<DcqcnSetting>(m, "DcqcnSetting");
+    nb::class_<FaultSetting>(m, "FaultSetting");
+    nb::enum_<FaultKind>(m, "FaultKind", nb::is_arithmetic())
+        .value("down", FaultKind::down)
+        .value("degraded", FaultKind::degraded)
+        .value("lossy", FaultKind::lossy)
+        .value("storm", FaultKind::storm);
     m.def("fabric_setting", &fabric_setting, nb::kw_only(), "first"_a, "node"_a, "reverse"_a,
           "rate_bps"_a, "delay_ps"_a, "is_switch"_a, "buffer_bytes"_a, "latency_ps"_a);
     m.def("route_setting", &route_setting, nb::kw_only(), "groups"_a, "group"_a, "first"_a,
@@ -249,13 +269,16 @@ NB_MODULE(_engine, m) {
           "window"_a, "timeout_ps"_a, "issue_ps"_a, "cnp_interval_ps"_a, "cnp_priority"_a,
           "controlled"_a, "dcqcn"_a, "least_bps"_a, "additive_bps"_a, "hyper_bps"_a);
 
+    m.def("fault_settings", &fault_settings, nb::kw_only(), "kind"_a, "port"_a, "from_ps"_a,
+          "until_ps"_a, "value"_a);
+
     bind_decisions(m);
 
     nb::class_<Reference>(m, "Reference")
         .def(nb::init<FabricSetting, RouteSetting, DisciplineSetting, TransportSetting,
-                      std::uint64_t, Time>(),
-             nb::kw_only(), "fabric"_a, "routes"_a, "discipline"_a, "transport"_a, "seed"_a,
-             "tick_ps"_a)
+                      const std::vector<FaultSetting>&, std::uint64_t, Time>(),
+             nb::kw_only(), "fabric"_a, "routes"_a, "discipline"_a, "transport"_a, "faults"_a,
+             "seed"_a, "tick_ps"_a)
         .def("submit", &submit, nb::kw_only(), "flow"_a, "handoff"_a, "source"_a, "destination"_a,
              "bytes"_a, "descriptors"_a, "entropy"_a, "path"_a, "priority"_a, "release_ps"_a)
         .def("advance", &advance, "until_ps"_a,

@@ -9,7 +9,7 @@
 
 namespace kvfabric {
 
-enum class Purpose : std::uint64_t { mark = 1 };
+enum class Purpose : std::uint64_t { mark = 1, loss = 2 };
 
 constexpr std::uint64_t mix(std::uint64_t x) {
     x += 0x9e3779b97f4a7c15ULL;
@@ -20,13 +20,14 @@ constexpr std::uint64_t mix(std::uint64_t x) {
 
 constexpr std::uint64_t join(std::uint64_t hash, std::uint64_t value) { return mix(hash ^ value); }
 
-// A draw of 64 bits for one packet at one port.
+// A draw of 64 bits for one packet at one port. Of the attempt six bits count, so that a frame may
+// carry it in few; a packet that is lost in 64 attempts is lost in all that follow.
 constexpr std::uint64_t draw(std::uint64_t seed, Purpose purpose, std::uint64_t flow,
                              std::uint64_t sequence, std::uint64_t attempt, std::uint64_t port) {
     std::uint64_t h = join(seed, static_cast<std::uint64_t>(purpose));
     h = join(h, flow);
     h = join(h, sequence);
-    h = join(h, attempt);
+    h = join(h, attempt & 63);
     return join(h, port);
 }
 

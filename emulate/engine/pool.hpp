@@ -1,7 +1,7 @@
 // Packets, and the lists that hold them.
 //
-// A packet lives in one pool with a free list and is in one list at a time: a queue of a port or the
-// frames in flight on a link. Both are first in, first out.
+// A packet lives in one pool with a free list, and is in at most one list at a time, that of a
+// queue, first in, first out.
 #pragma once
 
 #include <cstddef>
@@ -16,7 +16,6 @@ using PacketId = std::uint32_t;
 inline constexpr PacketId none = 0xffffffff;
 
 struct Packet {
-    Time arrival = 0;         // last bit in at the next node, once it is on a link
     PacketId next = none;
     std::uint32_t flow = 0;
     Sequence sequence = 0;    // of an ACK or NAK: the packet expected next
@@ -28,7 +27,7 @@ struct Packet {
     std::uint8_t hop = 0;     // links begun
     bool marked = false;
 };
-static_assert(sizeof(Packet) == 32);
+static_assert(sizeof(Packet) == 24);
 
 class PacketPool {
 public:

@@ -42,7 +42,8 @@ std::vector<DcqcnSetting> controls(const TransportSetting& transport) {
 }  // namespace
 
 Reference::Reference(FabricSetting fabric, RouteSetting routes, DisciplineSetting discipline,
-                     TransportSetting transport, std::uint64_t seed, Time tick)
+                     TransportSetting transport, const std::vector<FaultSetting>& faults,
+                     std::uint64_t seed, Time tick)
     : fabric_(std::move(fabric)), discipline_(std::move(discipline)),
       transport_(std::move(transport)), router_(fabric_, std::move(routes)), seed_(mix(seed)),
       ports_(fabric_.node.size()), buffers_(shared_buffers(fabric_, discipline_)),
@@ -54,6 +55,7 @@ Reference::Reference(FabricSetting fabric, RouteSetting routes, DisciplineSettin
         port.reverse = static_cast<std::uint32_t>(fabric_.reverse[p]);
         port.at_host = fabric_.is_switch[node] == 0;
         port.serialiser = Serialiser(fabric_.rate_bps[p]);
+        port.per_byte_q16 = port.serialiser.per_byte();
         port.delay = fabric_.delay[p] + fabric_.latency[node];
         port.pause = port.serialiser.duration(most_quanta * quantum_bytes);
         port.response = std::max<Time>(0, discipline_.response[p] - fabric_.latency[node]);
@@ -65,6 +67,7 @@ Reference::Reference(FabricSetting fabric, RouteSetting routes, DisciplineSettin
     latched_.paused.assign(ports_.size(), 0);
     latched_.utilisation.assign(ports_.size(), 0.0);
     busy_at_tick_.assign(ports_.size(), 0);
+    befall(faults);
 }
 
 std::int64_t Reference::submit(const std::vector<FlowSetting>& flows) {
@@ -146,6 +149,8 @@ void Reference::handle(const Event& event) {
     case EventKind::timer:
         if (lane < refresh) {
             expire_pause(port, static_cast<int>(lane));
+        } else if (lane == storm) {
+            rage(port);
         } else if (lane < flow_timers) {
             refresh_pause(port, static_cast<int>(lane - refresh));
         } else if (((lane - flow_timers) & 1) == 0) {
@@ -194,8 +199,7 @@ Bytes Reference::in_flight() const {
         if (packet.kind == FrameKind::data) total += packet.wire - data_overhead;
     };
     for (const Port& port : ports_) {
-        if (port.serving != none) count(port.serving);
-        for (PacketId id = port.flying.head(); id != none; id = packets_[id].next) count(id);
+        for (std::size_t i = 0; i < port.flying.size(); ++i) count(port.flying[i].id);
         for (const Queue& queue : port.queue) {
             for (PacketId id = queue.list.head(); id != none; id = packets_[id].next) count(id);
         }

@@ -13,6 +13,7 @@
 
 #include "buffer.hpp"
 #include "event.hpp"
+#include "fault.hpp"
 #include "ideal.hpp"
 #include "mark.hpp"
 #include "nic.hpp"
@@ -22,6 +23,7 @@
 #include "route.hpp"
 #include "schedule.hpp"
 #include "setting.hpp"
+#include "wire.hpp"
 
 namespace kvfabric {
 
@@ -35,6 +37,7 @@ struct Flow {
     Pacer pacer;
     Place place;  // at its NIC
     Time cnp_after = 0;      // the receiver's next CNP: not before
+    std::uint16_t answers = 0;  // ACKs, NAKs and CNPs so far
     Time timer = never;      // when the retransmission timer's event is due
     std::uint32_t path = 0;  // into the engine's table of paths
     std::uint32_t back = 0;
@@ -62,6 +65,7 @@ struct Queue {
 // One direction of a link, at its sending end.
 struct Port {
     Serialiser serialiser;
+    std::int64_t per_byte_q16 = 0;  // at the full rate
     Time delay = 0;    // propagation and, at a switch, the pipeline
     Time pause = 0;    // how long a full pause lasts at this rate
     Time response = 0;  // pause frame in to scheduler stopped
@@ -69,13 +73,15 @@ struct Port {
     std::uint32_t reverse = 0;
     PacketId serving = none;
     Time began = 0;
-    PacketList flying;
+    Wire flying;
     std::uint8_t backlog = 0;  // priorities with waiting frames
     std::uint8_t paused = 0;   // priorities stopped by the peer
     std::uint8_t notify = 0;   // priorities whose pause state must be told to the peer
     bool at_host = false;
     bool busy = false;
     bool pausing = false;  // the frame in service is a pause frame
+    std::int32_t fault = -1;  // of the link in this direction, -1 when none
+    std::uint8_t storming = 0;  // priorities that are told to stop whatever the buffer says
     std::uint8_t told = 0;    // its class enable vector
     std::uint8_t stopped = 0;  // those of them that are stopped
     std::array<Queue, 8> queue;
@@ -103,6 +109,7 @@ struct Totals {
     std::int64_t packet_hops = 0;
     std::int64_t drops_buffer = 0;
     std::int64_t drops_lossless = 0;
+    std::int64_t drops_fault = 0;
     Bytes bytes_sent = 0;
     Bytes bytes_delivered = 0;
     Bytes bytes_discarded = 0;
@@ -122,7 +129,8 @@ struct LinkState {
 class Reference {
 public:
     Reference(FabricSetting fabric, RouteSetting routes, DisciplineSetting discipline,
-              TransportSetting transport, std::uint64_t seed, Time tick);
+              TransportSetting transport, const std::vector<FaultSetting>& faults,
+              std::uint64_t seed, Time tick);
     Reference(const Reference&) = delete;
     Reference& operator=(const Reference&) = delete;
 
@@ -155,7 +163,8 @@ private:
         Time ask(std::uint32_t flow, Time time) { return engine.ask(flow, time); }
     };
 
-    enum Lane : std::uint32_t { expiry = 0, refresh = 8, flow_timers = 16 };
+    enum Lane : std::uint32_t { expiry = 0, refresh = 8, storm = 24, flow_timers = 32 };
+    enum class Cause { buffer, fault };
 
     // The loop (reference.cpp).
     void handle(const Event& event);
@@ -166,6 +175,7 @@ private:
     // A port and its switch (reference_switch.cpp).
     void transmit(std::uint32_t port);
     void start(std::uint32_t port, PacketId id);
+    Time serialise(Port& port, Bytes wire);
     void start_pause(std::uint32_t port);
     void sent(std::uint32_t port);
     void arrive(std::uint32_t port);
@@ -177,7 +187,12 @@ private:
     void obey(std::uint32_t port, std::uint32_t lane);
     void expire_pause(std::uint32_t port, int priority);
     void refresh_pause(std::uint32_t port, int priority);
-    void drop(std::uint32_t port, PacketId id);
+    void drop(std::uint32_t port, PacketId id, Cause cause);
+
+    // What befalls links (reference_fault.cpp).
+    void befall(const std::vector<FaultSetting>& faults);
+    bool loses(std::uint32_t port, const Packet& packet, Time arrival) const;
+    void rage(std::uint32_t port);
 
     // A host and its NIC (reference_host.cpp).
     void release(std::uint32_t flow);
@@ -203,6 +218,7 @@ private:
     std::vector<Port> ports_;
     std::vector<std::optional<SharedBuffer>> buffers_;  // of each node
     std::vector<DcqcnSetting> control_;                 // of each port
+    std::vector<LinkFault> faults_;
     std::vector<Flow> flows_;
     std::vector<std::uint32_t> paths_;
     PacketPool packets_;

@@ -124,13 +124,14 @@ void Reference::receive_data(const Packet& packet) {
 
 // Queues an ACK, NAK or CNP at the receiver, ahead of its own data.
 void Reference::answer(std::uint32_t flow_id, FrameKind kind, Bytes wire, std::uint8_t priority) {
-    const Flow& flow = flows_[flow_id];
+    Flow& flow = flows_[flow_id];
     const std::uint32_t port_id = paths_[flow.back];
     const PacketId id = packets_.take();
     Packet& packet = packets_[id];
     packet.flow = flow_id;
     packet.kind = kind;
     packet.sequence = flow.receiver.expected();
+    packet.attempt = flow.answers++;
     packet.wire = static_cast<std::uint16_t>(wire);
     packet.priority = priority;
     packet.hop = 1;

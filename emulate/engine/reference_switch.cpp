@@ -43,7 +43,19 @@ void Reference::start(std::uint32_t port_id, PacketId id) {
     port.busy = true;
     port.serving = id;
     port.began = now_;
-    at(port.serialiser.finish(now_, packets_[id].wire), EventKind::sent, port_id, 0);
+    const Time left = serialise(port, packets_[id].wire);
+    const Time arrival = left + port.delay;
+    if (port.flying.empty()) at(arrival, EventKind::arrival, port.reverse, 0);
+    port.flying.push({arrival, id, loses(port_id, packets_[id], arrival)});
+    at(left, EventKind::sent, port_id, 0);
+}
+
+// When the last bit of a frame that starts now has left.
+Time Reference::serialise(Port& port, Bytes wire) {
+    if (port.fault >= 0) {
+        port.serialiser.pace(faults_[slot(port.fault)].per_byte_q16(now_, port.per_byte_q16));
+    }
+    return port.serialiser.finish(now_, wire);
 }
 
 // One frame tells the present state of every class that changed or is due.
@@ -57,9 +69,10 @@ void Reference::start_pause(std::uint32_t port_id) {
     for (int priority = 0; priority < 8; ++priority) {
         if (port.stops[slot(priority)].stopped()) port.stopped |= bit(priority);
     }
+    port.stopped |= port.storming;
     port.notify = 0;
     ++totals_.pause_frames;
-    at(port.serialiser.finish(now_, pause_wire), EventKind::sent, port_id, 0);
+    at(serialise(port, pause_wire), EventKind::sent, port_id, 0);
 }
 
 // The last bit of the frame in service has left.
@@ -72,16 +85,14 @@ void Reference::sent(std::uint32_t port_id) {
         port.pausing = false;
         port.sent_bytes += pause_wire;
         const auto lane = static_cast<std::uint32_t>(port.told << 8 | port.stopped);
-        const Time flight = fabric_.delay[port_id] + ports_[port.reverse].response;
-        at(now_ + flight, EventKind::pause, port.reverse, lane);
+        const Time in = now_ + fabric_.delay[port_id];
+        if (port.fault < 0 || !faults_[slot(port.fault)].down(port.began, in)) {
+            at(in + ports_[port.reverse].response, EventKind::pause, port.reverse, lane);
+        }
     } else {
-        const PacketId id = port.serving;
+        const Packet& packet = packets_[port.serving];
         port.serving = none;
-        Packet& packet = packets_[id];
         port.sent_bytes += packet.wire;
-        packet.arrival = now_ + port.delay;
-        if (port.flying.empty()) at(packet.arrival, EventKind::arrival, port.reverse, 0);
-        port.flying.push(packets_, id);
         if (!port.at_host) departed(packet, port_id);
     }
     transmit(port_id);
@@ -89,16 +100,19 @@ void Reference::sent(std::uint32_t port_id) {
 
 // The last bit of the first frame in flight is in. The port is the receiving node's.
 void Reference::arrive(std::uint32_t port_id) {
-    Port& from = ports_[ports_[port_id].reverse];
-    const PacketId id = from.flying.pop(packets_);
-    if (!from.flying.empty()) {
-        at(packets_[from.flying.head()].arrival, EventKind::arrival, port_id, 0);
+    const std::uint32_t from_id = ports_[port_id].reverse;
+    Wire& flying = ports_[from_id].flying;
+    const Flight flight = flying.pop();
+    if (!flying.empty()) at(flying.front().arrival, EventKind::arrival, port_id, 0);
+    if (flight.lost) {
+        drop(from_id, flight.id, Cause::fault);
+        return;
     }
     ++totals_.packet_hops;
     if (ports_[port_id].at_host) {
-        receive(id);
+        receive(flight.id);
     } else {
-        forward(port_id, id);
+        forward(port_id, flight.id);
     }
 }
 
@@ -116,7 +130,7 @@ void Reference::forward(std::uint32_t port_id, PacketId id) {
     const Bytes stored = packet.wire - preamble_and_gap;
     const int priority = packet.priority;
     if (!buffer.admit(port_id - first, priority, out - first, stored)) {
-        drop(out, id);
+        drop(out, id, Cause::buffer);
         return;
     }
     ++packet.hop;
@@ -240,12 +254,16 @@ void Reference::refresh_pause(std::uint32_t port_id, int priority) {
     transmit(port_id);
 }
 
-// There was no memory for the frame. In a lossless class that is an error of the run.
-void Reference::drop(std::uint32_t port_id, PacketId id) {
+// The frame is gone. For want of memory in a lossless class, that is an error of the run.
+void Reference::drop(std::uint32_t port_id, PacketId id, Cause cause) {
     const Packet& packet = packets_[id];
     ++ports_[port_id].drops;
     const bool lossless = (discipline_.lossless >> packet.priority & 1) != 0;
-    ++(lossless ? totals_.drops_lossless : totals_.drops_buffer);
+    if (cause == Cause::fault) {
+        ++totals_.drops_fault;
+    } else {
+        ++(lossless ? totals_.drops_lossless : totals_.drops_buffer);
+    }
     ++flows_[packet.flow].lost;
     if (packet.kind == FrameKind::data) totals_.bytes_dropped += packet.wire - data_overhead;
     packets_.give(id);

@@ -29,6 +29,9 @@ public:
     Serialiser() = default;
     explicit Serialiser(std::int64_t rate_bps) : per_byte_(ps_per_byte_q16(rate_bps)) {}
 
+    // From the next frame on, at another rate.
+    void pace(std::int64_t per_byte) { per_byte_ = per_byte; }
+
     // The instant at which a frame that starts now has left.
     Time finish(Time now, Bytes wire) {
         if (now != end_) rest_ = 0;

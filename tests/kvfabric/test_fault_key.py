@@ -1,0 +1,97 @@
+"""The key `faults`: read with its units, matched to links by names, told, and refused in a line."""
+
+from pathlib import Path
+
+import pytest
+
+from emulate.fault import FOREVER
+from kvfabric.build import stage
+from kvfabric.limit import not_modelled
+from kvfabric.load import load
+from kvfabric.run import settings_of
+from kvfabric.source import ScenarioError
+from topo.unit import PS_PER_MS
+
+TEXT = """\
+name: fault
+fabric: {family: leaf_spine, nic: 100Gbps, switch: {ports: 8, rate: 100Gbps}}
+placement: {prefill: 8, decode: 8}
+model: gpt-oss-120b
+gpu: H100-SXM
+requests: {arrivals: {rate: 400/s}, count: 6}
+budget: {handoff: 5ms, allowed: 10%}
+run: {seeds: 1, emulator: EMULATOR}
+faults: FAULTS
+"""
+
+
+def staged(tmp_path: Path, faults: str, emulator: str = "packet"):
+    path = tmp_path / "s.yaml"
+    path.write_text(TEXT.replace("FAULTS", faults).replace("EMULATOR", emulator), encoding="utf-8")
+    study = load(path)
+    return study.scenario, stage(study.scenario, study.source)
+
+
+def test_a_link_is_named_by_its_ends_in_either_order(tmp_path: Path) -> None:
+    for pair, direction in (("leaf0, spine0", "forward"), ("spine0, leaf0", "back")):
+        faults = f"[{{kind: down, link: [{pair}], from: 1ms, until: 3ms, direction: forward}}]"
+        _, ready = staged(tmp_path, faults)
+        (fault, *_) = ready.faults
+        link = ready.fabric.links[fault.link]
+        ends = {ready.fabric.nodes[link.a].name, ready.fabric.nodes[link.b].name}
+        assert ends == {"leaf0", "spine0"}
+        assert (fault.from_ps, fault.until_ps) == (PS_PER_MS, 3 * PS_PER_MS)
+        turned = {"forward": "back", "back": "forward"}
+        first = ready.fabric.nodes[link.a].name == "leaf0"
+        assert fault.direction == (direction if first else turned[direction])
+
+
+def test_a_node_that_is_down_takes_all_its_links_and_an_open_end_lasts(tmp_path: Path) -> None:
+    scenario, ready = staged(tmp_path, "[{kind: down, node: spine0, from: 2ms}]")
+    spine = ready.fabric.node("spine0").index
+    ports = ready.fabric.ports
+    assert len(ready.faults) == ports.first[spine + 1] - ports.first[spine]
+    assert {f.until_ps for f in ready.faults} == {FOREVER}
+    told = settings_of(scenario, ready)["faults"]
+    assert told == "spine0 down from 2 ms"
+
+
+def test_faults_are_told_with_their_share_and_span(tmp_path: Path) -> None:
+    scenario, ready = staged(
+        tmp_path, "[{kind: lossy, link: [leaf0, spine0], share: 0.1%, until: 1ms}]"
+    )
+    assert settings_of(scenario, ready)["faults"] == "leaf0 - spine0 lossy 0.1% until 1 ms"
+    assert any("Routes do not change" in line for line in not_modelled(scenario))
+    scenario, ready = staged(tmp_path, "[]")
+    assert settings_of(scenario, ready)["faults"] == "none"
+
+
+@pytest.mark.parametrize(
+    ("faults", "word"),
+    [
+        ("[{kind: down}]", "faults.0: a fault needs either"),
+        ("[{kind: down, link: [leaf0, leaf1]}]", "not joined by a cable"),
+        ("[{kind: down, link: [leaf0, spine99]}]", "'spine99': not in the fabric"),
+        ("[{kind: lossy, node: spine0, share: 1%}]", "can only be down"),
+        ("[{kind: lossy, link: [leaf0, spine0]}]", "above 0% and below 100%"),
+        ("[{kind: flaky, link: [leaf0, spine0]}]", "unknown"),
+        ("[{kind: down, link: [leaf0, spine0], since: 1ms}]", "known here: kind, link, node, from"),
+        (
+            "[{kind: lossy, link: [leaf0, spine0], share: 1%}, "
+            "{kind: lossy, link: [spine0, leaf0], share: 2%}]",
+            "faults: .* do not overlap",
+        ),
+    ],
+)
+def test_a_fault_that_cannot_be_is_refused_with_its_place(
+    tmp_path: Path, faults: str, word: str
+) -> None:
+    with pytest.raises(ScenarioError, match=word) as refusal:
+        staged(tmp_path, faults)
+    assert "\n" not in str(refusal.value)
+    assert ":9: " in str(refusal.value)
+
+
+def test_the_fluid_refuses_faults(tmp_path: Path) -> None:
+    with pytest.raises(ScenarioError, match="knows no faults; write packet"):
+        staged(tmp_path, "[{kind: down, node: spine0}]", emulator="fluid")
