@@ -235,7 +235,7 @@ def test_a_slice_takes_a_descriptor_a_token_and_region_unless_staged_or_head_fir
             seed=0,
             tokens=1000,
         )
-        return np.unique(rows["descriptors"]).tolist()
+        return [int(count) for count in np.unique(rows["descriptors"])]
 
     sliced = LLAMA.shards(p) != LLAMA.shards(d)
     blocks = 80 * 2 * 63  # layers x K and V x blocks of 16 tokens
