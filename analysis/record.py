@@ -32,6 +32,9 @@ REQUESTS: Final = (
     "input_tokens",
     "output_tokens",
     "kv_bytes",
+    "model",
+    "tenant",
+    "priority",
     "prefill",
     "decode",
     "prefill_start_ps",
@@ -41,9 +44,13 @@ REQUESTS: Final = (
     "decode_start_ps",
     "first_token_ps",
     "finish_ps",
+    "preemptions",
     "status",
 )
-"""Columns of the request table, all int64; ``prefill`` and ``decode`` are instance numbers.
+"""Columns of the request table, all int64.
+
+``model``, ``prefill`` and ``decode`` are numbers, instances being counted over all models.
+``preemptions`` counts how often the request lost its place in decode memory.
 
 The moments of a hand-off are those of `traffic.release.MOMENTS`; a request that needed none has -1
 there and ``kv_ready_ps`` equal to ``prefill_end_ps``."""

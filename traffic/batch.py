@@ -1,87 +1,162 @@
-"""Continuous batching on one decode instance, in closed form.
+"""Continuous batching on one instance: who takes part in its steps, in closed form between changes.
 
-Every step gives each member of the batch one token. Members join and leave only at step
-boundaries (iteration-level scheduling: Yu et al., Orca, OSDI 2022). Between two changes of the
-membership nothing is random, so the end of the k-th step after a change at time t is
+Every step gives each member of the batch one token, and may hold chunks of prompts. Members join
+and leave only at step boundaries (iteration-level scheduling: Yu et al., Orca, OSDI 2022). While
+the membership stays and no prompt is computed, nothing is random and no event is needed for a
+token: a *segment* of steps is planned at once. A step with chunks is a segment by itself.
 
-    t + k x base(batch) + kv_ps(KV bytes read in those k steps)
-
-and no event is needed for a token. A step reads, for every member, the KV cache of the tokens
-before the one that it makes: input + j - 1 tokens in the member's j-th step.
+At a boundary, in this order: last tokens leave; computed prompts become members (the end of a
+prompt's last chunk is its next token); where memory grows and the next step would not fit, the
+latest arrivals are evicted; sequences whose cache has arrived join; evicted caches are swapped in;
+prompts are admitted, first come first served, while batch, memory and the step's tokens allow.
 """
 
-from collections import deque
-from heapq import heappop, heappush
-from typing import NamedTuple
+from collections.abc import Sequence as Seq
+from typing import Final, NamedTuple
 
-from traffic.compute import DecodeCost
+from topo.unit import PS_PER_S
+from traffic.line import Line
+from traffic.member import Members, Sequence
+from traffic.mode import Serving
 from traffic.model import Model
+from traffic.step import Chunk, StepTime
+
+ENDLESS: Final = 2**62
+"""Memory that is not looked at."""
 
 
-class Sequence(NamedTuple):
-    """A request whose KV cache has arrived. ``output_tokens`` is at least 1."""
+class Turn(NamedTuple):
+    """What happened to whom at a boundary; requests by number.
 
-    request: int
-    input_tokens: int
-    output_tokens: int
+    ``prefilled``: the prompt is computed, and with it the next token is there; ``left``: the last
+    token is; ``evicted``: cache dropped or swapped out; ``joined``: decodes from now on; ``began``:
+    the first chunk of the prompt is in the step that starts now.
+    """
+
+    prefilled: list[int]
+    left: list[int]
+    evicted: list[int]
+    joined: list[int]
+    began: list[int]
 
 
 class Batch:
-    """The batch of one instance: the members, those ready to join, and the present segment.
+    """The batch of one instance and the lines before it. Times are integer picoseconds.
 
-    A *segment* is a run of steps of one membership. Times are integer picoseconds.
+    ``capacity_bytes`` is its KV memory; ``priority`` that of every request, where priorities act.
+    Where memory is limited, `reserve` it for a sequence before its cache is on the way.
     """
 
     def __init__(
-        self, model: Model, cost: DecodeCost, max_batch: int, kv_dtype: str | None = None
+        self,
+        model: Model,
+        time: StepTime,
+        max_batch: int,
+        kv_dtype: str | None = None,
+        *,
+        capacity_bytes: int = ENDLESS,
+        rules: Serving | None = None,
+        priority: Seq[int] | None = None,
     ) -> None:
         self._model = model
-        self._cost = cost
+        self._time = time
         self._most = max_batch
         self._dtype = kv_dtype
-        self._window = model.window_tokens if model.sliding_layers else 0
-        # Past the window a context of n tokens holds n x token + window bytes.
-        self._token_bytes = model.full_token_bytes(kv_dtype)
-        self._window_bytes = model.kv_bytes(self._window, kv_dtype)
-        self._window_bytes -= self._token_bytes * self._window
-        self._base: dict[int, int] = {}
-        self._base_ps = 0
-        self._steps = 0
+        self._capacity = capacity_bytes
+        self._rules = rules or Serving()
+        self._grows = self._rules.grows
+        self._priority = priority
+        self._members = Members(model, kv_dtype)
+        self._reserved = 0  # of all but growing members
+        self._ready = Line(priority)
+        self._prompts = Line(priority)
+        self._swapped = Line(priority)
+        self._of: dict[int, Sequence] = {}  # who waits in a line or is being computed
+        self._done: dict[int, int] = {}  # tokens computed of the prompts under way
+        self._again: set[int] = set()  # those of the prompts that wait because they were evicted
         self._start_ps = 0
-        self._members: list[tuple[int, int, int]] = []  # (last step, request, final context)
-        self._long = 0  # members whose context fills the sliding window
-        self._long_tokens = 0  # their contexts together, at the segment's start
-        self._short: list[int] = []  # the other contexts, at the segment's start
-        self._ready: deque[Sequence] = deque()
+        self._mixed_ps = 0
+        self._chunks: list[tuple[int, int]] = []  # (request, tokens) of the present step
+        self._waking = False
         self.steps_to_go = 0
         """Steps from the segment's start to the planned boundary; 0 when idle."""
 
     def __len__(self) -> int:
         return len(self._members)
 
-    def boundary_ps(self, steps: int) -> int:
-        """The end of the given step of the segment, if the membership stays; 0 is its start."""
-        return self._start_ps + steps * self._base_ps + self._cost.kv_ps(self._read(steps))
+    @property
+    def working(self) -> bool:
+        """Whether a step is under way or planned."""
+        return self.steps_to_go > 0
 
-    def _read(self, steps: int) -> int:
-        """KV bytes that the next ``steps`` steps of the segment read; long contexts together."""
-        tokens = steps * self._long_tokens + self._long * (steps * (steps - 1) // 2)
-        read = self._token_bytes * tokens + self._long * steps * self._window_bytes
-        for context in self._short:
-            read += self._model.kv_bytes_sum(context, steps, self._dtype)
-        return read
+    def boundary_ps(self, steps: int) -> int:
+        """The end of the given step of the segment, if it goes on so long; 0 is its start."""
+        if not steps:
+            return self._start_ps
+        if self._chunks:
+            return self._start_ps + self._mixed_ps
+        members = self._members
+        read = members.read(steps)
+        return self._start_ps + self._time.steps_ps(len(members), members.tokens, read, steps)
+
+    def reserve(self, tokens: int, final: int, now_ps: int) -> tuple[bool, int | None]:
+        """Reserve memory for a cache of ``tokens`` that grows to ``final``, if it fits.
+
+        The second answer is the boundary of the present segment, if memory now ends it earlier.
+        Nobody passes those who were evicted.
+        """
+        if self._again or len(self._swapped):
+            return False, None
+        held, step = 0, 0
+        if self._grows and len(self._members):
+            step = self._step_at(now_ps)
+            held = self._members.held(step)
+        need = self._bytes(tokens + 1 if self._grows else final)
+        if self._reserved + held + need > self._capacity:
+            return False, None
+        self._reserved += need
+        if not step or self._chunks:
+            return True, None
+        fits = self._steps_that_fit(step, self.steps_to_go)
+        if fits == self.steps_to_go:
+            return True, None
+        self.steps_to_go = fits
+        return True, self.boundary_ps(fits)
 
     def offer(self, sequence: Sequence, now_ps: int) -> int | None:
-        """Queue a sequence that is ready; the boundary at which it may join, if that is new.
+        """Queue a sequence whose cache is here; the boundary at which it may join, if that is new.
 
         None when a boundary is planned that comes no later, or when the batch is full and the
         sequence waits for a member to leave.
         """
-        self._ready.append(sequence)
-        if not self._members:
-            return now_ps if len(self._ready) == 1 else None
-        if len(self._members) >= self._most:
+        self._of[sequence.request] = sequence
+        self._ready.add(sequence.request)
+        return self._wake(now_ps)
+
+    def offer_prompt(self, sequence: Sequence, now_ps: int) -> int | None:
+        """Queue a prompt to be computed here; the boundary at which it may start, if new."""
+        self._of[sequence.request] = sequence
+        self._prompts.add(sequence.request)
+        if self.working and (self._prompts.first != sequence.request or not self._admits(sequence)):
             return None
+        return self._wake(now_ps)
+
+    def _wake(self, now_ps: int) -> int | None:
+        if not self.steps_to_go:
+            if self._waking:
+                return None
+            self._waking = True
+            return now_ps
+        if self._chunks or len(self._members) >= self._most:
+            return None
+        step = self._step_at(now_ps)
+        if step == self.steps_to_go:
+            return None
+        self.steps_to_go = step
+        return self.boundary_ps(step)
+
+    def _step_at(self, now_ps: int) -> int:
+        """The step of the segment that is under way, or ends, now."""
         low, high = 1, self.steps_to_go
         while low < high:
             middle = (low + high) // 2
@@ -89,53 +164,181 @@ class Batch:
                 low = middle + 1
             else:
                 high = middle
-        if low == self.steps_to_go:
-            return None
-        self.steps_to_go = low
-        return self.boundary_ps(low)
+        return low
 
-    def turn(self, now_ps: int) -> tuple[list[int], list[Sequence]]:
-        """At a planned boundary: let members leave and ready sequences join.
+    def next_boundary(self, at_ps: int) -> int:
+        """The first step boundary at or after a time: that time itself when nothing is planned."""
+        if not self.steps_to_go:
+            return at_ps
+        return max(at_ps, self.boundary_ps(self._step_at(at_ps)))
 
-        Returns the requests whose last token ended now, and the sequences that start now. A new
-        segment begins, planned to end when its next member leaves.
-        """
-        self._pass(self.steps_to_go)
+    def turn(self, now_ps: int) -> Turn:
+        """At a planned boundary: change who takes part, and plan the next segment."""
+        self._waking = False
+        members = self._members
         left: list[int] = []
-        while self._members and self._members[0][0] == self._steps:
-            _, request, context = heappop(self._members)
-            if context >= self._window:
-                self._long -= 1
-                self._long_tokens -= context
-            else:
-                self._short.remove(context)
-            left.append(request)
-        joined: list[Sequence] = []
-        while self._ready and len(self._members) < self._most:
-            sequence = self._ready.popleft()
-            joined.append(sequence)
-            context = sequence.input_tokens
-            final = context + sequence.output_tokens
-            heappush(self._members, (self._steps + sequence.output_tokens, sequence.request, final))
-            if context >= self._window:
-                self._long += 1
-                self._long_tokens += context
-            else:
-                self._short.append(context)
-        self._start_ps = now_ps
-        size = len(self._members)
-        if size not in self._base:
-            self._base[size] = self._cost.base_ps(size)
-        self._base_ps = self._base[size]
-        self.steps_to_go = self._members[0][0] - self._steps if self._members else 0
-        return left, joined
+        for sequence in members.pass_by(self.steps_to_go):
+            left.append(sequence.request)
+            self._release(sequence.input_tokens)
+        prefilled = self._computed(left) if self._chunks else []
+        pause_ps = 0
+        evicted: list[int] = []
+        if self._grows:
+            pause_ps, evicted = self._evict()
+        joined = self._join()
+        if len(self._swapped):
+            pause_ps += self._swap_in(joined)
+        began: list[int] = []
+        self._chunks = []
+        if self._done or len(self._prompts):
+            began = self._assign()
+        self._start_ps = now_ps + pause_ps
+        self._plan()
+        return Turn(prefilled, left, evicted, joined, began)
 
-    def _pass(self, steps: int) -> None:
-        self._steps += steps
-        self._long_tokens += self._long * steps
-        if self._short and steps:
-            grown = [context + steps for context in self._short]
-            self._short = [context for context in grown if context < self._window]
-            filled = [context for context in grown if context >= self._window]
-            self._long += len(filled)
-            self._long_tokens += sum(filled)
+    def _computed(self, left: list[int]) -> list[int]:
+        """Count the chunks of the step that ends; whole prompts join, or leave with one token."""
+        prefilled: list[int] = []
+        for request, tokens in self._chunks:
+            self._done[request] += tokens
+            sequence = self._of[request]
+            if self._done[request] < sequence.input_tokens:
+                continue
+            del self._done[request], self._of[request]
+            prefilled.append(request)
+            context, more = sequence.input_tokens + 1, sequence.output_tokens - 1
+            if self._grows:
+                self._reserved -= self._bytes(context)
+            if more > 0:
+                self._members.join(Sequence(request, context, more))
+            else:
+                self._release(sequence.input_tokens + sequence.output_tokens)
+                left.append(request)
+        return prefilled
+
+    def _release(self, final: int) -> None:
+        if not self._grows:
+            self._reserved -= self._bytes(final)
+
+    def _evict(self) -> tuple[int, list[int]]:
+        """Make room for the next step; the time that copies to the host take, and who had to go."""
+        pause_ps = 0
+        evicted: list[int] = []
+        members = self._members
+        while len(members) and self._reserved + members.held(1) > self._capacity:
+            victim = max((*members.requests, *self._done, *self._ready.requests), key=self._age)
+            evicted.append(victim)
+            if victim in self._done:
+                del self._done[victim]
+                self._reserved -= self._bytes(self._of[victim].input_tokens + 1)
+                self._prompts.put_back(victim)
+                self._again.add(victim)
+                continue
+            if victim in self._of:
+                self._reserved -= self._bytes(self._of[victim].input_tokens + 1)
+                self._ready.drop(victim)
+            else:
+                self._of[victim] = members.take_out(victim)
+            if self._rules.preemption == "swap":
+                pause_ps += self._copy_ps(victim)
+                self._swapped.put_back(victim)
+            else:
+                self._prompts.put_back(victim)
+                self._again.add(victim)
+        return pause_ps, evicted
+
+    def _age(self, request: int) -> tuple[int, int]:
+        return (-self._priority[request] if self._priority is not None else 0, request)
+
+    def _join(self) -> list[int]:
+        joined: list[int] = []
+        while len(self._ready) and self._taking_part < self._most:
+            self._enter(self._ready.take(), joined)
+        return joined
+
+    @property
+    def _taking_part(self) -> int:
+        return len(self._members) + len(self._done)
+
+    def _enter(self, request: int, joined: list[int]) -> None:
+        sequence = self._of.pop(request)
+        if self._grows:
+            self._reserved -= self._bytes(sequence.input_tokens + 1)
+        self._members.join(sequence)
+        joined.append(request)
+
+    def _swap_in(self, joined: list[int]) -> int:
+        """Bring caches back from the host while they fit; the time that takes."""
+        pause_ps = 0
+        while len(self._swapped) and self._taking_part < self._most:
+            request = self._swapped.first
+            need = self._bytes(self._of[request].input_tokens + 1)
+            if self._held_next() + need > self._capacity:
+                break
+            self._reserved += need
+            pause_ps += self._copy_ps(request)
+            self._enter(self._swapped.take(), joined)
+        return pause_ps
+
+    def _held_next(self) -> int:
+        return self._reserved + (self._members.held(1) if self._grows else 0)
+
+    def _admits(self, sequence: Sequence) -> bool:
+        need = self._bytes(sequence.input_tokens + (1 if self._grows else sequence.output_tokens))
+        return self._taking_part < self._most and self._held_next() + need <= self._capacity
+
+    def _assign(self) -> list[int]:
+        """Fill the next step with tokens of prompts; who is computed from now on."""
+        budget = self._rules.chunk_tokens - len(self._members)
+        for request, done in self._done.items():
+            more = min(budget, self._of[request].input_tokens - done)
+            if more > 0:
+                self._chunks.append((request, more))
+                budget -= more
+        began: list[int] = []
+        while budget > 0 and len(self._prompts) and not len(self._swapped):
+            request = self._prompts.first
+            sequence = self._of[request]
+            if not self._admits(sequence):
+                break
+            self._prompts.take()
+            self._again.discard(request)
+            final = sequence.input_tokens + sequence.output_tokens
+            self._reserved += self._bytes(sequence.input_tokens + 1 if self._grows else final)
+            more = min(budget, sequence.input_tokens)
+            self._done[request] = 0
+            self._chunks.append((request, more))
+            budget -= more
+            began.append(request)
+        return began
+
+    def _plan(self) -> None:
+        members = self._members
+        if self._chunks:
+            self.steps_to_go = 1
+            chunks: list[Chunk] = [(self._done[r], tokens) for r, tokens in self._chunks]
+            read = members.read(1)
+            self._mixed_ps = self._time.mixed_ps(len(members), members.tokens, read, chunks)
+            return
+        self.steps_to_go = members.until_leave
+        if self._grows and self.steps_to_go:
+            self.steps_to_go = self._steps_that_fit(1, self.steps_to_go)
+
+    def _steps_that_fit(self, low: int, high: int) -> int:
+        """The most steps, from low to high, after which the members still fit; low is known to."""
+        if self._reserved + self._members.held(high) <= self._capacity:
+            return high
+        while low < high:
+            middle = (low + high + 1) // 2
+            if self._reserved + self._members.held(middle) <= self._capacity:
+                low = middle
+            else:
+                high = middle - 1
+        return low
+
+    def _bytes(self, tokens: int) -> int:
+        return self._model.kv_bytes(tokens, self._dtype)
+
+    def _copy_ps(self, request: int) -> int:
+        size = self._bytes(self._of[request].input_tokens)
+        return -(-size * 8 * PS_PER_S // self._rules.swap_bps)

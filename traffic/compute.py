@@ -27,8 +27,8 @@ DEFAULT_RESERVE: Final = 0.1
 KV_SHIFT: Final = 20
 """Binary places of `DecodeCost.kv_scaled`: one unit is 2**-20 ps a byte."""
 
-
-_SHARE_SHIFT: Final = 40
+SHARE_SHIFT: Final = 40
+"""Binary places of `touched_share`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +71,8 @@ class PrefillCost:
             raise ComputeError(f"prefill of {tokens} tokens: write at least 1")
         ps, flop = self.ps_per_flop
         compute = prefill_flop(self.model, tokens) * ps // flop
-        touched = _share(self.model.experts, self.model.experts_per_token, tokens)
-        return max(compute, self.dense_ps + (self.expert_ps * touched >> _SHARE_SHIFT))
+        touched = touched_share(self.model.experts, self.model.experts_per_token, tokens)
+        return max(compute, self.dense_ps + (self.expert_ps * touched >> SHARE_SHIFT))
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,8 +98,8 @@ class DecodeCost:
         """The step's matrix products: one read of the weights, or the batch's arithmetic."""
         if batch < 1:
             return 0
-        touched = _share(self.experts, self.experts_per_token, batch)
-        read = self.dense_ps + (self.expert_ps * touched >> _SHARE_SHIFT)
+        touched = touched_share(self.experts, self.experts_per_token, batch)
+        read = self.dense_ps + (self.expert_ps * touched >> SHARE_SHIFT)
         return max(read, self.sequence_ps * batch)
 
     def kv_ps(self, kv_bytes: int) -> int:
@@ -258,14 +258,14 @@ def _attention_flop_per_byte(model: Model, kv_dtype: str | None) -> Fraction:
 
 
 @lru_cache(maxsize=4096)
-def _share(experts: int, chosen: int, tokens: int) -> int:
+def touched_share(experts: int, chosen: int, tokens: int) -> int:
     """Expected share of the experts that some token chooses, 1 - (1 - k/E)^tokens, times 2**40.
 
     Uniform, independent routing; skewed routing touches fewer. In whole numbers, so that every
     machine gets the same picosecond.
     """
-    whole = 1 << _SHARE_SHIFT
-    if not experts or tokens * chosen > _SHARE_SHIFT * experts:
+    whole = 1 << SHARE_SHIFT
+    if not experts or tokens * chosen > SHARE_SHIFT * experts:
         return whole
     idle: int = whole * (experts - chosen) ** tokens // experts**tokens
     return whole - idle

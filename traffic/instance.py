@@ -27,6 +27,7 @@ from traffic.gpu import Gpu
 from traffic.handoff import Handoff
 from traffic.model import Model
 from traffic.reshard import check_pair, rank_pairs
+from traffic.step import Roofline, StepTime
 
 DEFAULT_MAX_BATCH = 256
 """Sequences in one decode batch at most (the default of vLLM's max_num_seqs in its V1 engine)."""
@@ -151,7 +152,8 @@ class Pool:
 
     ``max_batch`` is the largest number of sequences in a decode step; ``reserve`` the share of GPU
     memory that neither weights nor KV cache may take; ``kv_dtype`` the format of cached values,
-    the model's own when None; ``efficiency`` overrides the one stated for the GPU.
+    the model's own when None; ``efficiency`` overrides the one stated for the GPU. ``times`` take
+    the place of the roofline, such as a `traffic.measured.Measured` table.
 
     ``dp`` ranks of attention data parallelism cut an instance into as many groups of tp / dp ranks,
     one of which holds a request's cache while all compute together (SGLang's DP attention:
@@ -166,6 +168,7 @@ class Pool:
     efficiency: Efficiency | None = None
     reserve: float = DEFAULT_RESERVE
     kv_dtype: str | None = None
+    times: StepTime | None = None
     dp: int = 1
 
     def __post_init__(self) -> None:
@@ -193,6 +196,11 @@ class Pool:
     def decode_cost(self) -> DecodeCost:
         """What a decode step costs."""
         return decode_step(self.model, self.gpu, self.tp, self.efficiency, self.kv_dtype)
+
+    @cached_property
+    def step_time(self) -> StepTime:
+        """What prompts and steps take: ``times`` where given, else the roofline."""
+        return self.times or Roofline(self.prefill_cost, self.decode_cost, self.kv_dtype)
 
     @cached_property
     def kv_capacity_bytes(self) -> int:

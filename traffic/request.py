@@ -46,7 +46,8 @@ class RequestTable:
 
     Invariants, each refused with a `RequestError` that names the row: columns have equal length,
     arrivals are not negative and never decrease, inputs have at least 1 token, outputs at least 0,
-    priorities are 0..7, and prefix offsets span the block list. Columns are read-only.
+    priorities are 0..7, and prefix offsets span the block list. Columns are read-only. ``model``
+    numbers the served model of each request, None where there is one.
     """
 
     arrival_ps: NDArray[np.int64]
@@ -56,6 +57,7 @@ class RequestTable:
     tenant: NDArray[np.int32]
     priority: NDArray[np.uint8]
     prefix: Prefix | None = None
+    model: NDArray[np.int32] | None = None
 
     def __post_init__(self) -> None:
         count = len(self.arrival_ps)

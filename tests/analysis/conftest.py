@@ -55,6 +55,7 @@ def cell(
                 rng.integers(400, 700, count),
                 output,
                 np.full(count, 25_000_000),
+                *([np.zeros(count, np.int64)] * 3),  # model, tenant, priority
                 rng.integers(0, 32, count),
                 rng.integers(0, 32, count),
                 start,
@@ -63,7 +64,7 @@ def cell(
                 decode,
                 first,
                 finish,
-                np.zeros(count, np.int64),
+                *([np.zeros(count, np.int64)] * 2),  # never preempted, finished
             ),
             strict=True,
         )
@@ -237,25 +238,25 @@ def question(**changes: object) -> StudyManifest:
     return StudyManifest(**(fields | changes))
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def make_rows() -> Callable[..., Cell]:
     """`row_cell`."""
     return row_cell
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def make_question() -> Callable[..., StudyManifest]:
     """`question`."""
     return question
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def make_cell() -> Callable[..., Cell]:
     """`cell`."""
     return cell
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def make_study() -> Callable[..., Path]:
     """`study`."""
     return study

@@ -6,10 +6,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from traffic.batch import Batch, Sequence
-from traffic.compute import DecodeCost, decode_step
+from traffic.batch import Batch
+from traffic.compute import DecodeCost, decode_step, prefill_cost
 from traffic.gpu import gpu
+from traffic.member import Sequence
 from traffic.model import Model, model
+from traffic.step import Roofline
 
 SLIDING = model("gpt-oss-120b")  # half of its layers see 128 tokens only
 FULL = model("Llama-3.1-8B")
@@ -23,7 +25,7 @@ Times = dict[int, tuple[int, int, int]]
 
 
 def in_closed_form(model: Model, cost: DecodeCost, most: int, arrivals: list[Ready]) -> Times:
-    batch = Batch(model, cost, most)
+    batch = Batch(model, Roofline(prefill_cost(model, H100, 1), cost, None), most)
     events: list[tuple[int, int, int]] = [(at, 0, r) for r, (at, _, _) in enumerate(arrivals)]
     events.sort()
     plan = 0
@@ -38,12 +40,12 @@ def in_closed_form(model: Model, cost: DecodeCost, most: int, arrivals: list[Rea
                 plan += 1
                 heappush(events, (boundary, 1, plan))
         elif number == plan:
-            left, joined = batch.turn(now)
-            for request in left:
+            turn = batch.turn(now)
+            for request in turn.left:
                 times[request] = (start[request], first[request], now)
-            for sequence in joined:
-                start[sequence.request] = now
-                first[sequence.request] = batch.boundary_ps(1)
+            for request in turn.joined:
+                start[request] = now
+                first[request] = batch.boundary_ps(1)
             if len(batch):
                 plan += 1
                 heappush(events, (batch.boundary_ps(batch.steps_to_go), 1, plan))

@@ -1,0 +1,100 @@
+"""Colocated serving: every instance prefills and decodes its own requests, and no cache moves.
+
+Arrival -> the router picks an instance -> first in, first out -> the prompt is computed in chunks
+that share the steps of the decoding batch -> the end of its last chunk is the first token -> one
+token a step for the rest. A request with n tokens of output takes n - 1 decode steps, where a
+disaggregated one takes n: there the decode side makes the first token anew.
+
+Instances are those of the prefill pool and, numbered on, those of the decode pool, each with the
+times and the memory of its own GPUs. ``prefill`` and ``decode`` of a request are the same number.
+"""
+
+from traffic.batch import Batch
+from traffic.instance import Pool
+from traffic.ledger import REJECTED
+from traffic.loop import Loop
+from traffic.member import Sequence
+from traffic.mode import Serving
+from traffic.policy.choice import View
+from traffic.release import Releases
+from traffic.router import Router
+
+
+class Colocated:
+    """The state of one service: its batches and what its router sees."""
+
+    def __init__(self, loop: Loop, router: Router, releases: Releases, rules: Serving) -> None:
+        deployment = router.service.deployment
+        pools = (deployment.prefill, deployment.decode)
+        ledger = loop.ledger
+        priority = ledger.priority if rules.order == "priority" else None
+        self.releases = releases
+        self._loop = loop
+        self._ledger = ledger
+        self._router = router
+        self._pool: list[Pool] = [pool for pool in pools for _ in pool.instances]
+        self._least = max(pool.kv_capacity_bytes for pool in pools)
+        self._view = View.idle(router.service.hops, self._least)
+        for pool in pools:
+            rules.check_batch(pool.max_batch)
+        self._batch = [
+            Batch(
+                pool.model,
+                pool.step_time,
+                pool.max_batch,
+                pool.kv_dtype,
+                capacity_bytes=pool.kv_capacity_bytes,
+                rules=rules,
+                priority=priority,
+            )
+            for pool in self._pool
+        ]
+        self._first = loop.batches(self, len(self._batch))
+
+    def arrive(self, request: int, now: int) -> None:
+        """Choose an instance and wait there; refuse what its memory cannot hold."""
+        ledger, view = self._ledger, self._view
+        tokens, output = ledger.input_tokens[request], ledger.output_tokens[request]
+        ledger.kv_bytes[request] = self._pool[0].kv_bytes(tokens)
+        chosen = self._router.prefill(request, view)
+        pool = self._pool[chosen]
+        if pool.kv_bytes(tokens + max(output, 1)) > pool.kv_capacity_bytes:
+            self._loop.finish(request, now, REJECTED)
+            return
+        ledger.prefill[request] = chosen
+        view.prefill_requests[chosen] += 1
+        view.prefill_tokens[chosen] += tokens
+        boundary = self._batch[chosen].offer_prompt(Sequence(request, tokens, output), now)
+        if boundary is not None:
+            self._loop.step(self._first + chosen, boundary)
+
+    def prefilled(self, request: int, now: int) -> None:
+        """Never planned: prompts end at step boundaries."""
+
+    def ready(self, request: int, now: int) -> None:
+        """Never planned: nothing is handed over."""
+
+    def turn(self, batch: int, now: int) -> None:
+        """Let members leave and join, and note what the step that ended has done."""
+        ledger, view, running = self._ledger, self._view, self._batch[batch]
+        prefilled, left, evicted, _, began = running.turn(now)
+        if running.working:
+            self._loop.step(self._first + batch, running.boundary_ps(running.steps_to_go))
+        for request in began:
+            if ledger.prefill_start_ps[request] < 0:
+                ledger.prefill_start_ps[request] = now
+        for request in evicted:
+            ledger.preemptions[request] += 1
+        for request in prefilled:
+            if ledger.prefill_end_ps[request] >= 0:
+                continue
+            ledger.prefill_end_ps[request] = now
+            if ledger.output_tokens[request]:
+                ledger.decode[request] = batch
+                ledger.kv_ready_ps[request] = now
+                ledger.decode_start_ps[request] = now
+                ledger.first_token_ps[request] = now
+        for request in left:
+            view.prefill_requests[batch] -= 1
+            view.prefill_tokens[batch] -= ledger.input_tokens[request]
+            self._loop.finish(request, now)

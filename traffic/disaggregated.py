@@ -1,0 +1,185 @@
+"""Disaggregated serving: one pool prefills, the KV cache crosses the fabric, another pool decodes.
+
+Arrival -> the router picks a prefill instance -> first in, first out, one prompt at a time -> at
+the prefill's end the router picks a decode instance -> KV memory is reserved there, first in first
+out -> the flows of the hand-off are released one control delay later -> when the last of them has
+arrived the cache is ready -> after another control delay the request joins the batch at the next
+step boundary -> one token a step until it is finished. The first visible token is the first decode
+step's (vllm-project/vllm#51919), so the time to first token includes the hand-off.
+
+A layer-wise hand-off picks and reserves when the prefill starts and releases each chunk of layers
+a control delay after it is computed; a pulled one waits for another control delay and for the read
+request to travel from decode to prefill.
+"""
+
+from traffic.batch import Batch
+from traffic.layer import all_layers, chunks
+from traffic.ledger import REJECTED
+from traffic.line import Line
+from traffic.loop import PREFILL_END, Loop
+from traffic.member import Sequence
+from traffic.mode import Serving
+from traffic.policy.choice import View
+from traffic.release import Releases
+from traffic.router import Router
+
+
+class Disaggregated:
+    """The state of one service: its queues, batches and what its router sees."""
+
+    def __init__(self, loop: Loop, router: Router, releases: Releases, rules: Serving) -> None:
+        deployment = router.service.deployment
+        prefill, decode = deployment.prefill, deployment.decode
+        ledger = loop.ledger
+        priority = ledger.priority if rules.order == "priority" else None
+        self.releases = releases
+        self._loop = loop
+        self._ledger = ledger
+        self._router = router
+        self._prefill = prefill
+        self._decode = decode
+        self._capacity = decode.kv_capacity_bytes
+        self._latency = router.service.latency_ps if deployment.handoff.pull else None
+        self._view = View.idle(router.service.hops, self._capacity)
+        self._queue = [Line(priority) for _ in prefill.instances]
+        self._busy = [False] * len(prefill.instances)
+        self._waiting = [Line(priority) for _ in decode.instances]
+        self._batch = [
+            Batch(
+                decode.model,
+                decode.step_time,
+                decode.max_batch,
+                decode.kv_dtype,
+                capacity_bytes=self._capacity,
+                rules=rules,
+                priority=priority,
+            )
+            for _ in decode.instances
+        ]
+        releases.boundary = lambda instance, at: self._batch[instance].next_boundary(at)
+        self._first = loop.batches(self, len(self._batch))
+        releases.boundary = lambda decode, at: self._batch[decode].next_boundary(at)
+        self._whole = all_layers(prefill.model)
+        how = deployment.handoff
+        self._chunks = chunks(prefill.model, how.layers_per_chunk) if how.layer_wise else ()
+
+    def _need(self, request: int) -> int:
+        """The decode memory of the whole sequence."""
+        ledger = self._ledger
+        return self._decode.kv_bytes(ledger.input_tokens[request] + ledger.output_tokens[request])
+
+    def arrive(self, request: int, now: int) -> None:
+        """Choose a prefill instance and wait there; refuse what no decode memory can hold."""
+        ledger, view = self._ledger, self._view
+        ledger.kv_bytes[request] = self._prefill.kv_bytes(ledger.input_tokens[request])
+        if ledger.output_tokens[request] and self._need(request) > self._capacity:
+            self._loop.finish(request, now, REJECTED)
+            return
+        chosen = self._router.prefill(request, view)
+        ledger.prefill[request] = chosen
+        view.prefill_requests[chosen] += 1
+        view.prefill_tokens[chosen] += ledger.input_tokens[request]
+        self._queue[chosen].add(request)
+        if not self._busy[chosen]:
+            self._start_prefill(chosen, now)
+
+    def _start_prefill(self, instance: int, now: int) -> None:
+        request = self._queue[instance].take()
+        self._busy[instance] = True
+        ledger = self._ledger
+        took = self._prefill.step_time.prefill_ps(ledger.input_tokens[request])
+        ledger.prefill_start_ps[request] = now
+        self._loop.at(now + took, PREFILL_END, request)
+        if self._chunks and ledger.output_tokens[request]:
+            self._choose_decode(request, now)
+
+    def prefilled(self, request: int, now: int) -> None:
+        """Free the instance for the next prompt and hand the cache over."""
+        ledger, view = self._ledger, self._view
+        instance = ledger.prefill[request]
+        ledger.prefill_end_ps[request] = now
+        view.prefill_requests[instance] -= 1
+        view.prefill_tokens[instance] -= ledger.input_tokens[request]
+        self._busy[instance] = False
+        if len(self._queue[instance]):
+            self._start_prefill(instance, now)
+        if not ledger.output_tokens[request]:
+            self._loop.finish(request, now)
+        elif not self._chunks:
+            self._choose_decode(request, now)
+
+    def _choose_decode(self, request: int, now: int) -> None:
+        view = self._view
+        chosen = self._router.decode(request, self._ledger.prefill[request], view)
+        self._ledger.decode[request] = chosen
+        view.decode_requests[chosen] += 1
+        view.decode_bytes[chosen] += self._need(request)
+        self._waiting[chosen].add(request)
+        self._admit(chosen, now)
+
+    def _admit(self, decode: int, now: int) -> None:
+        """Reserve memory for those that wait at a decode instance, in turn, while it fits."""
+        waiting, batch, ledger = self._waiting[decode], self._batch[decode], self._ledger
+        while len(waiting):
+            request = waiting.first
+            tokens = ledger.input_tokens[request]
+            fits, boundary = batch.reserve(tokens, tokens + ledger.output_tokens[request], now)
+            if boundary is not None:
+                self._loop.step(self._first + decode, boundary)
+            if not fits:
+                break
+            waiting.take()
+            self._send(request, now)
+
+    def _send(self, request: int, now: int) -> None:
+        ledger, delay = self._ledger, self._loop.delay_ps
+        prefill, decode = ledger.prefill[request], ledger.decode[request]
+        tokens = ledger.input_tokens[request]
+        release = now + delay
+        if self._latency is not None:
+            release += delay + int(self._latency[prefill, decode])
+        parts = [(release, self._whole)]
+        if self._chunks:
+            start = ledger.prefill_start_ps[request]
+            took = self._prefill.step_time.prefill_ps(tokens)
+            parts = [
+                (max(start + took * done // self._whole.total, now) + delay, layers)
+                for layers, done in self._chunks
+            ]
+        self.releases.send(request, tokens, (prefill, decode), parts, now)
+
+    def ready(self, request: int, now: int) -> None:
+        """Wait for the next step of the decode instance."""
+        ledger = self._ledger
+        decode = ledger.decode[request]
+        sequence = Sequence(request, ledger.input_tokens[request], ledger.output_tokens[request])
+        boundary = self._batch[decode].offer(sequence, now)
+        if boundary is not None:
+            self._loop.step(self._first + decode, boundary)
+
+    def turn(self, batch: int, now: int) -> None:
+        """Let members leave and join, and those that wait for memory send their caches."""
+        ledger, view, running = self._ledger, self._view, self._batch[batch]
+        prefilled, left, evicted, joined, began = running.turn(now)
+        if running.working:
+            self._loop.step(self._first + batch, running.boundary_ps(running.steps_to_go))
+        if joined:
+            first = running.boundary_ps(1)
+            for request in joined:
+                if ledger.first_token_ps[request] < 0:
+                    ledger.decode_start_ps[request] = now
+                    ledger.first_token_ps[request] = first
+        for request in evicted:
+            ledger.preemptions[request] += 1
+        for request in began:
+            if ledger.decode_start_ps[request] < 0:
+                ledger.decode_start_ps[request] = now
+        for request in prefilled:
+            if ledger.first_token_ps[request] < 0:
+                ledger.first_token_ps[request] = now
+        for request in left:
+            view.decode_requests[batch] -= 1
+            view.decode_bytes[batch] -= self._need(request)
+            self._loop.finish(request, now)
+        if len(self._waiting[batch]):
+            self._admit(batch, now)

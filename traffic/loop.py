@@ -1,0 +1,202 @@
+"""The loop between the requests and the network: events in order, and the emulator in between.
+
+Events at one instant are taken in the order (time, kind, number), kinds as in `Kind`. The emulator
+may have run past a completion that it reports, by less than the control delay; what a completion
+causes therefore happens a control delay later. Times are integer picoseconds.
+"""
+
+from collections.abc import Callable, Sequence
+from enum import IntEnum
+from heapq import heappop, heappush
+from typing import Final, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from topo.unit import PS_PER_S
+from traffic.emulator import Emulator
+from traffic.ledger import FINISHED, REJECTED, Ledger
+from traffic.release import Releases
+
+STALL_PS: Final = 100 * PS_PER_S
+"""Emulated time without any completion, when nothing else can happen, after which a run ends."""
+
+_NEVER: Final = 2**62
+
+
+class Kind(IntEnum):
+    """What happens first at one instant."""
+
+    PREFILL_END = 0
+    READY = 1
+    STEP = 2
+    ARRIVAL = 3
+
+
+PREFILL_END: Final = int(Kind.PREFILL_END)
+READY: Final = int(Kind.READY)
+STEP: Final = int(Kind.STEP)
+ARRIVAL: Final = int(Kind.ARRIVAL)
+
+
+class Station(Protocol):
+    """A service in a serving mode, as the loop sees it; requests and batches by number."""
+
+    releases: Releases
+
+    def arrive(self, request: int, now: int) -> None:
+        """A request is here."""
+        ...
+
+    def prefilled(self, request: int, now: int) -> None:
+        """A prompt that a prefill instance computed is done."""
+        ...
+
+    def ready(self, request: int, now: int) -> None:
+        """A hand-off was done one control delay ago."""
+        ...
+
+    def turn(self, batch: int, now: int) -> None:
+        """A step boundary that was planned for the batch."""
+        ...
+
+
+class Crowd(Protocol):
+    """Users who send their next request when they have the answer to the last."""
+
+    def first(self) -> Sequence[tuple[int, int]]:
+        """(arrival, user) of every user's first request, in any order."""
+        ...
+
+    def enter(self, user: int, ledger: Ledger, now: int) -> int:
+        """Enter the user's next request, which arrives now; its number."""
+        ...
+
+    def after(self, request: int, now: int) -> tuple[int, int] | None:
+        """(arrival, user) of what follows the answer to a request, None when nothing does."""
+        ...
+
+
+class Loop:
+    """The events of one run, its ledger and its emulator.
+
+    Requests arrive as the ledger says, or with the ``crowd``. ``stations`` serve them by the
+    number of their model.
+    """
+
+    def __init__(
+        self, ledger: Ledger, emulator: Emulator, delay_ps: int, crowd: Crowd | None = None
+    ) -> None:
+        self.ledger = ledger
+        self.delay_ps = delay_ps
+        self.stations: list[Station] = []
+        self.end_ps = 0
+        self._emulator = emulator
+        self._crowd = crowd
+        self._events: list[tuple[int, int, int, int]] = []
+        self._plans: list[int] = []
+        self._station_of: list[tuple[Station, int]] = []
+        self._next = 0
+        self._done = 0
+
+    def batches(self, station: Station, count: int) -> int:
+        """Numbers for the batches of a station, from the one that is returned."""
+        first = len(self._plans)
+        self._plans += [0] * count
+        self._station_of += [(station, number) for number in range(count)]
+        return first
+
+    def at(self, at_ps: int, kind: int, request: int) -> None:
+        """Let something happen to a request."""
+        heappush(self._events, (at_ps, kind, request, 0))
+
+    def step(self, batch: int, at_ps: int) -> None:
+        """Plan the boundary of a batch; the one that was planned before does not count."""
+        plan = self._plans[batch] = self._plans[batch] + 1
+        heappush(self._events, (at_ps, STEP, batch, plan))
+
+    def finish(self, request: int, now: int, status: int = FINISHED) -> None:
+        """The last token is there, or the request is refused."""
+        self.ledger.status[request] = status
+        if status != REJECTED:
+            self.ledger.finish_ps[request] = now
+        self._done += 1
+        if self._crowd is not None:
+            follows = self._crowd.after(request, now)
+            if follows is not None:
+                heappush(self._events, (follows[0], ARRIVAL, follows[1], 0))
+
+    def go(self, until_ps: int | None, progress: Callable[[int, int], None] | None) -> None:
+        """Alternate between the emulator and the events until nothing is left to do."""
+        if self._crowd is not None:
+            for at, user in self._crowd.first():
+                heappush(self._events, (at, ARRIVAL, user, 0))
+            self._next = len(self.ledger)
+        count = len(self.ledger)
+        told, every = 0, max(1, count // 200)
+        releases = [station.releases for station in self.stations]
+        while self._done < count:
+            at = self._soonest()
+            least = min(self.end_ps + STALL_PS if at == _NEVER else at, until_ps or _NEVER)
+            if any(part.under_way for part in releases):
+                advance = self._emulator.advance(least)
+                self.end_ps = advance.now_ps
+                if advance.completions.size:
+                    self._complete(advance.completions)
+                    continue
+            self.end_ps = least
+            if at > least:
+                break
+            self._happen(at)
+            if progress is not None and self._done - told >= every:
+                told = self._done
+                progress(told, count)
+        if progress is not None:
+            progress(self._done, count)
+
+    def _soonest(self) -> int:
+        at = self._events[0][0] if self._events else _NEVER
+        if self._next < len(self.ledger):
+            return min(at, self.ledger.arrival_ps[self._next])
+        return at
+
+    def _happen(self, now: int) -> None:
+        """Everything at this instant, in order; arrivals come last, by number."""
+        events, ledger = self._events, self.ledger
+        while True:
+            if events and events[0][0] == now:
+                _, kind, number, plan = heappop(events)
+                if kind == STEP:
+                    if plan == self._plans[number]:
+                        station, batch = self._station_of[number]
+                        station.turn(batch, now)
+                    continue
+                if kind == ARRIVAL and self._crowd is not None:
+                    number = self._crowd.enter(number, ledger, now)
+            elif self._next < len(ledger) and ledger.arrival_ps[self._next] == now:
+                kind, number = ARRIVAL, self._next
+                self._next += 1
+            else:
+                return
+            station = self.stations[ledger.model[number]]
+            if kind == ARRIVAL:
+                station.arrive(number, now)
+            elif kind == READY:
+                station.ready(number, now)
+            else:
+                station.prefilled(number, now)
+
+    def _complete(self, completions: NDArray[np.void]) -> None:
+        """Tell the hand-offs that are done; each acts a control delay after."""
+        if len(self.stations) == 1:
+            parts = [(self.stations[0].releases, completions)]
+        else:
+            whose = np.array([self.ledger.model[r] for r in completions["handoff"].tolist()])
+            parts = [
+                (station.releases, completions[whose == number])
+                for number, station in enumerate(self.stations)
+            ]
+        for releases, mine in parts:
+            for request, at in releases.ready(mine):
+                self.ledger.kv_ready_ps[request] = at
+                heappush(self._events, (at + self.delay_ps, READY, request, 0))
