@@ -19,6 +19,7 @@ from emulate.fluid import FluidEmulator
 from emulate.marking import Threshold
 from emulate.packet import PacketEmulator
 from emulate.transport import Transport
+from kvfabric.background import sources_of
 from kvfabric.fault import faults_of
 from kvfabric.handoff import handoff_of
 from kvfabric.quantity import Rate
@@ -30,6 +31,8 @@ from topo.fabric import Fabric, Role, Switch
 from topo.family.registry import build
 from topo.placement import place
 from topo.route import Routes, equal_cost
+from traffic.background import Background
+from traffic.background import Source as Beside
 from traffic.emulator import Emulator
 from traffic.gpu import gpu
 from traffic.instance import Deployment, Pool, instances, latencies, links
@@ -81,6 +84,11 @@ class Stage:
     hops: NDArray[np.int32]
     latency_ps: NDArray[np.int64] | None = None
     faults: tuple[Fault, ...] = ()
+    beside: tuple[Beside, ...] = ()
+
+    def shared(self, kind: str, seed: int) -> Background:
+        """A fresh emulator that carries the background traffic as well."""
+        return Background(self.emulator(kind, seed), self.beside, seed)
 
     def emulator(self, kind: str, seed: int) -> Emulator:
         """A fresh emulator, ``packet`` or ``fluid``."""
@@ -103,10 +111,13 @@ def stage(scenario: Scenario, source: Source) -> Stage:
     deployment = deployment_of(scenario, source, fabric)
     discipline, transport = network_of(scenario, source)
     pools = deployment.prefill.instances, deployment.decode.instances
-    hops = links(routes, *pools)
-    latency = latencies(fabric, routes, *pools) if deployment.handoff.pull else None
+    dp = deployment.prefill.dp, deployment.decode.dp
+    hops = links(routes, *pools, dp)
+    latency = latencies(fabric, routes, *pools, dp) if deployment.handoff.pull else None
     faults = _faults(scenario, source, fabric)
-    ready = Stage(fabric, routes, deployment, discipline, transport, hops, latency, faults)
+    with located(source, "background"):
+        beside = tuple(sources_of(scenario.background, fabric))
+    ready = Stage(fabric, routes, deployment, discipline, transport, hops, latency, faults, beside)
     with located(source, "network"):
         ready.emulator(scenario.run.emulator, 0)
     return ready
@@ -181,12 +192,13 @@ def deployment_of(scenario: Scenario, source: Source, fabric: Fabric) -> Deploym
             card = gpu(name)
         with located(source, "instance", side, "tp"):
             groups = instances(fabric, role, part.tp)
-            pools.append(Pool(groups, kind, card, part.tp, part.max_batch))
+            pools.append(Pool(groups, kind, card, part.tp, part.max_batch, dp=part.dp))
             _ = pools[-1].kv_capacity_bytes
     with located(source, "handoff"):
         cut = handoff_of(scenario.handoff)
     with located(source, "instance"):
-        return Deployment(pools[0], pools[1], cut)
+        servers = {host.index: host.server for host in fabric.hosts}
+        return Deployment(pools[0], pools[1], cut, servers)
 
 
 def network_of(scenario: Scenario, source: Source) -> tuple[Discipline, Transport]:

@@ -1,12 +1,12 @@
 """What a run leaves out, in sentences for its report."""
 
 from kvfabric.scenario import HandoffPart, Scenario
+from traffic.reshard import paired
 
 _ALWAYS = (
     "Prefill takes one prompt at a time; decode batches continuously. Compute times are rooflines "
     "at stated efficiencies, not measurements.",
     "No prefix cache or chunked prefill.",
-    "Nothing but hand-offs crosses the fabric.",
     "The router sees exact and immediate loads; its decisions take effect after the control delay.",
     "Tenants and priorities are recorded; no policy, queue or switch acts on them.",
     "Cost is a model of switches and the links between them; NICs and host cables are left out, "
@@ -25,12 +25,26 @@ _FLUID = (
 )
 
 
+_STAGES = {"gpu": "GPU", "host": "server's processor"}
+
+
 def _of_handoff(part: HandoffPart) -> list[str]:
     """What the chosen way of handing over leaves out."""
     copies = "memory-copy or " if part.staging == "none" else ""
     told = [f"One NIC a GPU; no PCIe, {copies}host-processor limits."]
-    if part.staging == "gpu":
-        told.append("Staging copies take time, but no compute or memory bandwidth of the GPU.")
+    if part.staging != "none":
+        told.append(
+            "Staging copies take time, but no compute or memory bandwidth of the "
+            f"{_STAGES[part.staging]}."
+        )
+    around = part.orchestration
+    if not (around.dispatch or around.handshake or around.align or around.message):
+        told.append(
+            "Hand-offs wait for the control delay alone: a public report has 29 ms of transfer in "
+            "197 ms of hand-over (vllm-project/vllm#51919); see `handoff.orchestration`."
+        )
+    if part.orchestration.message is None:
+        told.append("Control messages do not cross the fabric.")
     if part.when == "layer_wise":
         told.append(
             "Layers take equal shares of the prefill; each chunk of layers opens new queue pairs."
@@ -40,11 +54,27 @@ def _of_handoff(part: HandoffPart) -> list[str]:
     return told
 
 
+def _of_ranks(scenario: Scenario) -> list[str]:
+    """What is said of degrees that no connector pairs."""
+    sides = scenario.instance.prefill, scenario.instance.decode
+    one, other = (side.tp // side.dp for side in sides)
+    if paired(max(one, 1), max(other, 1)):
+        return []
+    return [
+        f"No public connector hands over from {one} to {other} ranks, of which neither divides the "
+        "other; heads are moved where they overlap."
+    ]
+
+
 def not_modelled(scenario: Scenario) -> list[str]:
     """One sentence each, most general first."""
     return [
         *_ALWAYS,
         *_of_handoff(scenario.handoff),
+        *_of_ranks(scenario),
+        "Background flows have no effect on what the GPUs compute."
+        if scenario.background
+        else "Nothing but hand-offs crosses the fabric.",
         _ROUTES if scenario.faults else "No link or switch fails.",
         *(_FLUID if scenario.run.emulator == "fluid" else _PACKET),
     ]

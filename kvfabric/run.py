@@ -6,12 +6,14 @@ from importlib.metadata import version
 
 import numpy as np
 from msgspec.structs import replace
+from numpy.typing import NDArray
 
 from analysis.record import FLOWS, PORTS, Cell, CellManifest, FabricFact, cell_id
 from emulate.fluid import FluidEmulator
+from kvfabric.background import background_told
 from kvfabric.build import Stage, policy_of, requests_of
 from kvfabric.fault import faults_told
-from kvfabric.handoff import handoff_told
+from kvfabric.handoff import handoff_told, orchestration_told
 from kvfabric.load import Alternative
 from kvfabric.scenario import Scenario
 from topo.bom import bom
@@ -20,6 +22,7 @@ from topo.deadlock import dependency_cycle, handoff_pairs
 from topo.fabric import Fabric, Role
 from topo.unit import PS_PER_S, show_duration, show_rate, show_size
 from traffic.emulator import Table, Telemetry
+from traffic.instance import Pool
 from traffic.replay import replay
 from traffic.serving import Outcome, serve
 
@@ -63,7 +66,7 @@ def run_cell(job: CellJob, progress: Callable[[int, int], None] | None = None) -
     if job.impossible is not None:
         return Cell(manifest)
     requests, notes = requests_of(scenario, job.alternative.source, seed)
-    emulator = ready.emulator(scenario.run.emulator, seed)
+    emulator = ready.shared(scenario.run.emulator, seed)
     outcome = serve(
         requests,
         ready.deployment,
@@ -77,6 +80,8 @@ def run_cell(job: CellJob, progress: Callable[[int, int], None] | None = None) -
         seed=seed,
     )
     telemetry = emulator.telemetry()
+    if scenario.handoff.cache is not None and requests.prefix is None:
+        notes.append("handoff.cache: the requests carry no prefix blocks, so all of them move.")
     return Cell(
         replace(
             manifest,
@@ -85,7 +90,7 @@ def run_cell(job: CellJob, progress: Callable[[int, int], None] | None = None) -
             notes=[*notes, *outcome.notes],
         ),
         outcome.requests,
-        _flows(ready, outcome, telemetry, seed),
+        _flows(ready, outcome, telemetry, emulator.rows, seed),
         _ports(ready.fabric, telemetry),
     )
 
@@ -101,13 +106,20 @@ def _network_ps(outcome: Outcome, telemetry: Telemetry) -> int:
     return int(finish.max())
 
 
-def _flows(ready: Stage, outcome: Outcome, telemetry: Telemetry, seed: int) -> Table:
-    """The flow table with the durations that the cheap estimates give the same flows."""
+def _flows(
+    ready: Stage, outcome: Outcome, telemetry: Telemetry, beside: NDArray[np.void], seed: int
+) -> Table:
+    """The flow table with the durations that the cheap estimates give the same flows.
+
+    The fluid replays the rows of the background ``beside`` them as well.
+    """
     table = {name: np.asarray(column).astype(np.int64) for name, column in telemetry.flows.items()}
     nic = nic_rate(ready.fabric)
     table["bandwidth_ps"] = -(-table["bytes"] * 8 * (PS_PER_S // 10**6) // (nic // 10**6))
     fluid = FluidEmulator(ready.fabric, ready.routes, seed=seed, mtu=ready.transport.mtu)
-    finish = replay(outcome.flows, fluid)
+    beside = beside.copy()
+    beside["flow"] = np.arange(len(outcome.flows), len(outcome.flows) + len(beside))
+    finish = replay(np.concatenate([outcome.flows, beside]), fluid)[: len(outcome.flows)]
     table["maxmin_ps"] = np.where(finish < 0, -1, finish - table["release_ps"])
     return {name: table[name] for name in FLOWS}
 
@@ -148,6 +160,10 @@ def fabric_fact(ready: Stage) -> FabricFact:
     )
 
 
+def _ranks(pool: Pool) -> str:
+    return f"tp {pool.tp}" + (f", attention dp {pool.dp}" if pool.dp > 1 else "")
+
+
 def settings_of(scenario: Scenario, ready: Stage) -> dict[str, str]:
     """Every profile and setting behind the numbers, as text for the report."""
     part, switch = scenario.fabric, scenario.fabric.switch
@@ -155,8 +171,8 @@ def settings_of(scenario: Scenario, ready: Stage) -> dict[str, str]:
     pools = ready.deployment
     told = {
         "model": scenario.model,
-        "prefill": f"{len(pools.prefill.instances)} x {scenario.gpus[0]}, tp {pools.prefill.tp}",
-        "decode": f"{len(pools.decode.instances)} x {scenario.gpus[1]}, tp {pools.decode.tp}, "
+        "prefill": f"{len(pools.prefill.instances)} x {scenario.gpus[0]}, {_ranks(pools.prefill)}",
+        "decode": f"{len(pools.decode.instances)} x {scenario.gpus[1]}, {_ranks(pools.decode)}, "
         f"batch at most {pools.decode.max_batch}",
         "switch": f"{switch.ports} x {show_rate(switch.rate)}, buffer {show_size(switch.buffer)}, "
         f"latency {show_duration(switch.latency)}, store and forward",
@@ -164,6 +180,8 @@ def settings_of(scenario: Scenario, ready: Stage) -> dict[str, str]:
         "placement": scenario.placement.by,
         "control delay": show_duration(scenario.run.control_delay),
         "hand-off": handoff_told(scenario.handoff),
+        "orchestration": orchestration_told(scenario.handoff.orchestration),
+        "background": background_told(scenario.background),
         "faults": faults_told(scenario.faults),
     }
     if scenario.run.emulator == "fluid":

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Final, Literal
 import msgspec
 from msgspec import Meta
 
+from kvfabric.background import BackgroundPart
 from kvfabric.part import Part, Positive, Small
 from kvfabric.quantity import Block, Duration, Factor, Length, Rate, Share, Size, written
 from kvfabric.request import RequestsPart
@@ -82,9 +83,11 @@ class Pair(Part, frozen=True):
 
 
 class InstancePart(Part, frozen=True):
-    """One model replica of a pool: tensor-parallel width and the largest decode batch."""
+    """One model replica of a pool: its ranks, how many groups of them share out the attention
+    (``dp``), and the largest decode batch."""
 
     tp: Small = 1
+    dp: Small = 1
     max_batch: Small = 256
 
 
@@ -93,6 +96,16 @@ class InstancesPart(Part, frozen=True):
 
     prefill: InstancePart = msgspec.field(default_factory=InstancePart)
     decode: InstancePart = msgspec.field(default_factory=InstancePart)
+
+
+class OrchestrationPart(Part, frozen=True):
+    """What a hand-off waits for beside its bytes: see `traffic.orchestration`."""
+
+    dispatch: Duration = written(Duration, "0us")
+    routers: Annotated[int, Meta(ge=0, le=65_536)] = 0
+    handshake: Duration = written(Duration, "0us")
+    align: bool = False
+    message: Size | None = None
 
 
 class HandoffPart(Part, frozen=True):
@@ -104,9 +117,11 @@ class HandoffPart(Part, frozen=True):
     per_descriptor: Duration = written(Duration, "0us")
     merged: Share = written(Share, "0%")
     layout: Literal["nhd", "hnd"] = "nhd"
-    staging: Literal["none", "gpu"] = "none"
+    staging: Literal["none", "gpu", "host"] = "none"
     copy: Rate | None = None
     layers_per_chunk: Small = 1
+    cache: Size | None = None
+    orchestration: OrchestrationPart = msgspec.field(default_factory=OrchestrationPart)
 
 
 class EcnPart(Part, frozen=True):
@@ -202,6 +217,7 @@ class Scenario(Part, frozen=True):
     handoff: HandoffPart = msgspec.field(default_factory=HandoffPart)
     policy: str | dict[str, str | int | float | bool] = "least_loaded"
     network: NetworkPart = msgspec.field(default_factory=NetworkPart)
+    background: tuple[BackgroundPart, ...] = ()
     faults: tuple[FaultPart, ...] = ()
     slo: SloPart = msgspec.field(default_factory=SloPart)
     run: RunPart = msgspec.field(default_factory=RunPart)
