@@ -65,11 +65,16 @@ class Telemetry:
 
     totals: named whole numbers of the run, such as ``events packet_hops drops_buffer
     drops_fault bytes_sent bytes_delivered``.
+
+    hops: of emulators with frames, where the accepted copy of each finished flow's last packet
+    waited, one row a (flow, hop) at which it did: ``flow hop port queued_ps paused_ps``. Hop 0 is
+    the sender's NIC: the flow's turns and pauses there.
     """
 
     flows: Table
     ports: Table
     totals: dict[str, int] = field(default_factory=dict)
+    hops: Table = field(default_factory=dict)
 
 
 class Emulator(Protocol):

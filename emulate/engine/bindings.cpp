@@ -149,8 +149,12 @@ nb::dict observe(const Reference& engine) {
 
 nb::dict flow_table(const Reference& engine) {
     std::vector<const Flow*> flows;
+    std::vector<Blame> blames;
+    const std::vector<Blame> all = engine.blames();
     for (const Flow& flow : engine.flows()) {
-        if (flow.submitted) flows.push_back(&flow);
+        if (!flow.submitted) continue;
+        flows.push_back(&flow);
+        blames.push_back(all[static_cast<std::size_t>(flow.setting.flow)]);
     }
     nb::dict table;
     const auto put = [&](const char* name, auto number) {
@@ -174,6 +178,27 @@ nb::dict flow_table(const Reference& engine) {
     put("lost_packets", [](const Flow& f) { return f.lost; });
     put("cnps", [](const Flow& f) { return f.cnps; });
     put("rate_bps", [](const Flow& f) { return f.rate.rate(); });
+    put("last_mark_port", [](const Flow& f) { return f.marked_by; });
+    table["blame_wire_ps"] = column(blames, [](const Blame& b) { return b.wire; });
+    table["blame_queued_ps"] = column(blames, [](const Blame& b) { return b.queued; });
+    table["blame_paused_ps"] = column(blames, [](const Blame& b) { return b.paused; });
+    table["blame_source_ps"] = column(blames, [](const Blame& b) { return b.source; });
+    table["blame_issue_ps"] = column(blames, [](const Blame& b) { return b.issue; });
+    table["blame_pacing_ps"] = column(blames, [](const Blame& b) { return b.pacing; });
+    table["blame_window_ps"] = column(blames, [](const Blame& b) { return b.window; });
+    table["blame_retransmission_ps"] =
+        column(blames, [](const Blame& b) { return b.retransmission; });
+    return table;
+}
+
+nb::dict hop_table(const Reference& engine) {
+    const std::vector<HopWait> waits = engine.hop_waits();
+    nb::dict table;
+    table["flow"] = column(waits, [](const HopWait& w) { return w.flow; });
+    table["hop"] = column(waits, [](const HopWait& w) { return w.hop; });
+    table["port"] = column(waits, [](const HopWait& w) { return w.port; });
+    table["queued_ps"] = column(waits, [](const HopWait& w) { return w.queued; });
+    table["paused_ps"] = column(waits, [](const HopWait& w) { return w.paused; });
     return table;
 }
 
@@ -287,6 +312,8 @@ NB_MODULE(_engine, m) {
         .def("observe", &observe, nb::sig("def observe(self) -> dict[str, NDArray[numpy.generic]]"))
         .def("flow_table", &flow_table,
              nb::sig("def flow_table(self) -> dict[str, NDArray[numpy.int64]]"))
+        .def("hop_table", &hop_table,
+             nb::sig("def hop_table(self) -> dict[str, NDArray[numpy.int64]]"))
         .def("port_table", &port_table,
              nb::sig("def port_table(self) -> dict[str, NDArray[numpy.int64]]"))
         .def("totals", &totals, nb::sig("def totals(self) -> dict[str, int]"));

@@ -34,6 +34,7 @@ struct NicBench {
     }
     Place& place(std::uint32_t flow) { return places.at(flow); }
     Time ask(std::uint32_t flow, Time) { return from.at(flow); }
+    void placed(std::uint32_t, Time) {}
     void allow(std::uint32_t flow, Time when, Time now) {
         nic.advance(*this, now);
         from.at(flow) = when;

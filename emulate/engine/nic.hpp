@@ -10,8 +10,9 @@
 // advance is called, as long as it is called before a queue pair changes.
 //
 // The driver keeps the places and answers for its queue pairs: place(flow) is where a Place is
-// kept, and ask(flow, time) the instant to ask again: at most time when it may send, never when
-// only an event at the queue pair can unblock it.
+// kept, ask(flow, time) the instant to ask again: at most time when it may send, never when only an
+// event at the queue pair can unblock it. It is told by placed(flow, time) when a queue pair has
+// joined the line, waits, or is blocked.
 #pragma once
 
 #include <algorithm>
@@ -42,7 +43,8 @@ public:
     // The first in line of a priority that has one.
     std::uint32_t head(int priority) const { return lines_[slot(priority)].head; }
 
-    // Asks those whose instant has come by now. To be called before any queue pair changes.
+    // Asks those whose instant has come by now. To be called before any queue pair changes, or
+    // what the port may send.
     template <typename Pairs>
     void advance(Pairs& pairs, Time now) {
         while (!waiting_.empty() && waiting_.front().when <= now) {
@@ -129,6 +131,7 @@ private:
             waiting_.push_back({when, flow});
             std::push_heap(waiting_.begin(), waiting_.end());
         }
+        pairs.placed(flow, now);
     }
 
     template <typename Pairs>

@@ -25,7 +25,8 @@ struct Packet {
     FrameKind kind = FrameKind::data;
     std::uint8_t priority = 0;
     std::uint8_t hop = 0;     // links begun
-    bool marked = false;
+    bool marked : 1 = false;
+    bool last : 1 = false;    // of its flow, of data
 };
 static_assert(sizeof(Packet) == 24);
 

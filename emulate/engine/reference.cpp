@@ -192,6 +192,43 @@ void Reference::latch(Time tick) {
     }
 }
 
+std::vector<Blame> Reference::blames() const {
+    const std::vector<HopWait> waits =
+        trail_.hops([&](std::uint32_t flow) { return flows_[flow].accepted; });
+    std::vector<Time> start(flows_.size(), -1);
+    for (const CopyStart& copy : trail_.starts()) {
+        if (flows_[copy.flow].accepted == copy.attempt) start[copy.flow] = copy.start;
+    }
+    std::vector<Blame> all(flows_.size());
+    std::size_t first = 0;
+    for (std::size_t f = 0; f < flows_.size(); ++f) {
+        const Flow& flow = flows_[f];
+        std::size_t end = first;
+        while (end < waits.size() && waits[end].flow == f) ++end;
+        if (flow.finish >= 0) {
+            all[f] = blame(flow.blame, flow.setting.release, start[f], flow.finish,
+                           std::span(waits).subspan(first, end - first));
+        }
+        first = end;
+    }
+    return all;
+}
+
+std::vector<HopWait> Reference::hop_waits() const {
+    std::vector<HopWait> rows =
+        trail_.hops([&](std::uint32_t flow) { return flows_[flow].accepted; });
+    for (std::size_t f = 0; f < flows_.size(); ++f) {
+        const Flow& flow = flows_[f];
+        if (flow.finish < 0) continue;
+        const Blame& sender = flow.blame.parts();
+        rows.push_back({static_cast<std::uint32_t>(f), paths_[flow.path],
+                        static_cast<std::uint16_t>(flow.accepted), 0, sender.source,
+                        sender.paused});
+    }
+    std::sort(rows.begin(), rows.end(), in_hop_order);
+    return rows;
+}
+
 Bytes Reference::in_flight() const {
     Bytes total = 0;
     const auto count = [&](PacketId id) {

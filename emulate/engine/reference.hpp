@@ -11,6 +11,7 @@
 #include <optional>
 #include <vector>
 
+#include "blame.hpp"
 #include "buffer.hpp"
 #include "event.hpp"
 #include "fault.hpp"
@@ -36,6 +37,7 @@ struct Flow {
     Dcqcn rate;
     Pacer pacer;
     Place place;  // at its NIC
+    SenderBlame blame;
     Time cnp_after = 0;      // the receiver's next CNP: not before
     std::uint16_t answers = 0;  // ACKs, NAKs and CNPs so far
     Time timer = never;      // when the retransmission timer's event is due
@@ -48,6 +50,9 @@ struct Flow {
     Time ideal = 0;
     Time finish = -1;
     Time sender_done = -1;
+    std::int32_t accepted = -1;   // the attempt of its last packet that the receiver took
+    Time marked_at = -1;          // the last mark, by (time, port), of any of its packets
+    std::int64_t marked_by = -1;  // the port of that mark
     std::int64_t marked = 0;
     std::int64_t cnps = 0;
     Bytes resent = 0;
@@ -60,6 +65,7 @@ struct Flow {
 struct Queue {
     PacketList list;
     Bytes wire = 0;  // waiting, without the frame in service
+    Trail::Line trail;
 };
 
 // One direction of a link, at its sending end.
@@ -90,6 +96,11 @@ struct Port {
     std::array<PauseReceiver, 8> obeys;
     std::array<PauseSender, 8> stops;  // of the ingress groups of this port
     std::array<bool, 8> expiry_due{};
+
+    // How long a priority has been stopped by now.
+    Time held(int priority, Time now) const {
+        return obeys[static_cast<std::size_t>(priority)].spent(now);
+    }
 
     Nic nic;            // at a host
     Time wake = never;  // when it asks its queue pairs again
@@ -152,6 +163,11 @@ public:
         return {paths_.begin() + flow.path, paths_.begin() + flow.path + flow.hops};
     }
 
+    // The parts of every flow's time, and the waits of last packets by (flow, hop): at the NIC the
+    // sender's turns and pauses, at switches those of the copy that finished the flow.
+    std::vector<Blame> blames() const;
+    std::vector<HopWait> hop_waits() const;
+
     // Payload bytes that are on a link, in service or in a queue, counted packet by packet.
     Bytes in_flight() const;
 
@@ -161,6 +177,7 @@ private:
         Reference& engine;
         Place& place(std::uint32_t flow) { return engine.flows_[flow].place; }
         Time ask(std::uint32_t flow, Time time) { return engine.ask(flow, time); }
+        void placed(std::uint32_t flow, Time time) { engine.placed(flow, time); }
     };
 
     enum Lane : std::uint32_t { expiry = 0, refresh = 8, storm = 24, flow_timers = 32 };
@@ -197,6 +214,11 @@ private:
     // A host and its NIC (reference_host.cpp).
     void release(std::uint32_t flow);
     Time ask(std::uint32_t flow, Time time);
+    Time issued(const Flow& flow) const;
+    void placed(std::uint32_t flow, Time time);
+    void touch(std::uint32_t port);
+    Time held(const Flow& flow, Time time) const;
+    void went_back(Flow& flow);
     std::uint8_t line_up(std::uint32_t port);
     void sleep(std::uint32_t port);
     void send(std::uint32_t port, int priority);
@@ -222,6 +244,7 @@ private:
     std::vector<Flow> flows_;
     std::vector<std::uint32_t> paths_;
     PacketPool packets_;
+    Trail trail_;
     EventQueue events_;
     std::vector<std::uint32_t> completed_;
     Totals totals_;

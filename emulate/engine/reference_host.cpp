@@ -6,11 +6,25 @@ namespace kvfabric {
 // The flow's release: its queue pair joins the NIC, and the NIC looks once every event of this
 // instant has been seen.
 void Reference::release(std::uint32_t flow_id) {
-    const std::uint32_t port_id = paths_[flows_[flow_id].path];
+    Flow& flow = flows_[flow_id];
+    const std::uint32_t port_id = paths_[flow.path];
+    touch(port_id);
+    flow.blame.begin(now_, held(flow, now_));
     Pairs pairs{*this};
-    ports_[port_id].nic.advance(pairs, now_);
     ports_[port_id].nic.review(pairs, flow_id, now_);
     at(now_, EventKind::send, port_id, 0);
+}
+
+// Everything at a NIC that was due has happened before something changes there.
+void Reference::touch(std::uint32_t port_id) {
+    Pairs pairs{*this};
+    ports_[port_id].nic.advance(pairs, now_);
+}
+
+// When the descriptor of the flow's next packet has been issued.
+Time Reference::issued(const Flow& flow) const {
+    return flow.setting.release +
+           transport_.issue * (flow.segment.descriptor(flow.sender.next()) + 1);
 }
 
 // When to ask the flow again; at most the time given when it may send its next packet then: the
@@ -20,13 +34,32 @@ Time Reference::ask(std::uint32_t flow_id, Time time) {
     if (!flow.sender.more()) return never;
     if (transport_.window > 0 && flow.sender.outstanding() >= transport_.window) return never;
     if (transport_.issue > 0) {
-        const Time issued = flow.setting.release +
-                            transport_.issue * (flow.segment.descriptor(flow.sender.next()) + 1);
-        if (issued > time) return issued;
+        const Time when = issued(flow);
+        if (when > time) return when;
     }
     if (!transport_.controlled) return time;
     return flow.pacer.ask(flow.rate, control_[paths_[flow.path]], time);
 }
+
+// What the flow waits for at its new place, in the order in which ask looks.
+void Reference::placed(std::uint32_t flow_id, Time time) {
+    using State = SenderBlame::State;
+    Flow& flow = flows_[flow_id];
+    State state = State::turn;
+    if (flow.place.state != Place::State::lined && flow.sender.more()) {
+        const bool full =
+            transport_.window > 0 && flow.sender.outstanding() >= transport_.window;
+        const bool posted = transport_.issue == 0 || issued(flow) <= time;
+        state = full ? State::window : posted ? State::pacing : State::issue;
+    }
+    flow.blame.enter(state, time, held(flow, time));
+}
+
+Time Reference::held(const Flow& flow, Time time) const {
+    return ports_[paths_[flow.path]].held(flow.setting.priority, time);
+}
+
+void Reference::went_back(Flow& flow) { flow.blame.back(now_, held(flow, now_)); }
 
 // The priorities with a queue pair that may send now and that no answer goes before.
 std::uint8_t Reference::line_up(std::uint32_t port_id) {
@@ -70,7 +103,11 @@ void Reference::send(std::uint32_t port_id, int priority) {
     packet.wire = static_cast<std::uint16_t>(wire);
     packet.priority = flow.setting.priority;
     packet.hop = 1;
-    if (flow.sender.take(now_, transport_.timeout)) flow.resent += payload;
+    packet.last = sequence + 1 == flow.segment.packets();
+    if (packet.last) trail_.started({flow_id, packet.attempt, now_});
+    const bool again = flow.sender.take(now_, transport_.timeout);
+    if (again) flow.resent += payload;
+    flow.blame.start(now_, held(flow, now_), again, packet.last);
     totals_.bytes_sent += payload;
     port.nic.review(pairs, flow_id, now_);
     if (((port.nic.lined() | port.backlog) >> priority & 1) == 0) {
@@ -118,6 +155,7 @@ void Reference::receive_data(const Packet& packet) {
     }
     if (accepted && last) {
         flow.finish = now_;
+        flow.accepted = packet.attempt;
         completed_.push_back(packet.flow);
     }
 }
@@ -142,16 +180,15 @@ void Reference::answer(std::uint32_t flow_id, FrameKind kind, Bytes wire, std::u
 void Reference::receive_ack(const Packet& packet) {
     Flow& flow = flows_[packet.flow];
     const std::uint32_t port_id = paths_[flow.path];
-    Pairs pairs{*this};
-    ports_[port_id].nic.advance(pairs, now_);
+    touch(port_id);
     if (packet.kind == FrameKind::cnp) {
         flow.rate.cnp(control_[port_id], now_);
         return;
     }
     if (packet.kind == FrameKind::ack) {
         flow.sender.acknowledge(packet.sequence, now_, transport_.timeout);
-    } else {
-        flow.sender.reject(packet.sequence, now_, transport_.timeout);
+    } else if (flow.sender.reject(packet.sequence, now_, transport_.timeout)) {
+        went_back(flow);
     }
     settle(packet.flow);
 }
@@ -167,9 +204,9 @@ void Reference::arm(std::uint32_t flow_id) {
 void Reference::expire_flow(std::uint32_t flow_id) {
     Flow& flow = flows_[flow_id];
     flow.timer = never;
-    Pairs pairs{*this};
-    ports_[paths_[flow.path]].nic.advance(pairs, now_);
+    touch(paths_[flow.path]);
     if (flow.sender.expire(now_, transport_.timeout)) {
+        went_back(flow);
         ++flow.timeouts;
         if (flow.lost == flow.lost_before) ++flow.spurious;
         flow.lost_before = flow.lost;

@@ -93,7 +93,13 @@ void Reference::sent(std::uint32_t port_id) {
         const Packet& packet = packets_[port.serving];
         port.serving = none;
         port.sent_bytes += packet.wire;
-        if (!port.at_host) departed(packet, port_id);
+        if (port.at_host) {
+            touch(port_id);
+            Flow& flow = flows_[packet.flow];
+            if (packet.kind == FrameKind::data) flow.blame.end(now_, held(flow, now_));
+        } else {
+            departed(packet, port_id);
+        }
     }
     transmit(port_id);
 }
@@ -144,6 +150,11 @@ void Reference::forward(std::uint32_t port_id, PacketId id) {
         mark(out, packet, queue);
     }
     enqueue(egress, id);
+    if (packet.last) {
+        trail_.joined(egress.queue[slot(priority)].trail, packet.flow, packet.attempt,
+                      static_cast<std::uint8_t>(packet.hop - 1), out, now_,
+                      egress.held(priority, now_));
+    }
     Port& ingress = ports_[port_id];
     if (buffer.over(port_id - first, priority) && ingress.stops[slot(priority)].stop(now_)) {
         ingress.notify |= bit(priority);
@@ -170,6 +181,7 @@ PacketId Reference::dequeue(std::uint32_t port_id, int priority) {
     const PacketId id = queue.list.pop(packets_);
     Packet& packet = packets_[id];
     queue.wire -= packet.wire;
+    if (packet.last) trail_.left(queue.trail, now_, port.held(priority, now_));
     port.waiting -= packet.wire;
     if (queue.list.empty()) {
         port.backlog &= static_cast<std::uint8_t>(~bit(priority));
@@ -189,6 +201,11 @@ void Reference::mark(std::uint32_t port_id, Packet& packet, Bytes queue) {
     if (!port.marker.mark(queue, hash)) return;
     packet.marked = true;
     ++port.marked;
+    Flow& flow = flows_[packet.flow];
+    if (now_ > flow.marked_at || port_id > flow.marked_by) {
+        flow.marked_at = now_;
+        flow.marked_by = port_id;
+    }
 }
 
 // A frame has left the switch: its memory is free, and its group may go on.
@@ -211,6 +228,7 @@ void Reference::obey(std::uint32_t port_id, std::uint32_t lane) {
     Port& port = ports_[port_id];
     const auto told = static_cast<std::uint8_t>(lane >> 8);
     const auto stopped = static_cast<std::uint8_t>(lane);
+    if (port.at_host) touch(port_id);
     if ((told & stopped) != 0) ++port.pauses;
     for (int priority = 0; priority < 8; ++priority) {
         if ((told & bit(priority)) == 0) continue;
@@ -235,6 +253,7 @@ void Reference::expire_pause(std::uint32_t port_id, int priority) {
     Port& port = ports_[port_id];
     PauseReceiver& receiver = port.obeys[slot(priority)];
     port.expiry_due[slot(priority)] = false;
+    if (port.at_host) touch(port_id);
     if (receiver.expire(now_)) {
         port.paused &= static_cast<std::uint8_t>(~bit(priority));
         transmit(port_id);

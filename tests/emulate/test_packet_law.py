@@ -16,6 +16,19 @@ from traffic.emulator import FLOW
 G = 10**9
 US = 10**6
 
+BLAME = [
+    f"blame_{part}_ps"
+    for part in [
+        "wire",
+        "queued",
+        "paused",
+        "source",
+        "issue",
+        "pacing",
+        "window",
+        "retransmission",
+    ]
+]
 DISCIPLINES = [
     Discipline(ecn="off"),
     Discipline(ecn="dctcp", alpha=1 / 8),
@@ -41,6 +54,7 @@ def cases(draw):
         preset=draw(st.sampled_from(["connectx", "hpcc"])),
         ack_every=draw(st.sampled_from([1, 16])),
         window=draw(st.sampled_from([0, 32])),
+        issue_ps=draw(st.sampled_from([0, 0, 400_000])),
         mtu=draw(st.sampled_from([1024, 4096])),
         rto_ps=2_000 * US,
     )
@@ -86,10 +100,33 @@ def build(lab, case, seed=1):
 
 def same(a, b):
     assert a.totals == b.totals
-    for left, right in ((a.flows, b.flows), (a.ports, b.ports)):
+    for left, right in ((a.flows, b.flows), (a.ports, b.ports), (a.hops, b.hops)):
         assert left.keys() == right.keys()
         for name in left:
             assert (left[name] == right[name]).all(), name
+
+
+@settings(max_examples=100, deadline=None)
+@given(case=cases())
+def test_blame_parts_the_time_of_every_flow_to_the_picosecond(lab, case):
+    emulator = build(lab, case)
+    lab.finish(emulator)
+    telemetry = emulator.telemetry()
+    flows, hops = telemetry.flows, telemetry.hops
+    parts = np.array([flows[name] for name in BLAME])
+    assert (parts >= 0).all()
+    assert (parts.sum(axis=0) == flows["finish_ps"] - flows["release_ps"]).all()
+    # Every frame is on the wire for no longer than the whole flow alone.
+    assert (flows["blame_wire_ps"] <= flows["ideal_ps"]).all()
+    assert (hops["queued_ps"] >= 0).all()
+    assert (hops["paused_ps"] >= 0).all()
+    for number in flows["flow"]:
+        mine = hops["flow"] == number
+        path = emulator.path(int(number))
+        assert [path[hop] for hop in hops["hop"][mine]] == list(hops["port"][mine])
+        assert hops["paused_ps"][mine].sum() == flows["blame_paused_ps"][number]
+        behind = mine & (hops["hop"] > 0)
+        assert hops["queued_ps"][behind].sum() == flows["blame_queued_ps"][number]
 
 
 @settings(max_examples=60, deadline=None)
@@ -107,8 +144,8 @@ def test_bytes_are_conserved_at_every_moment(lab, case, instants):
         )
         for table in (telemetry.flows, telemetry.ports):
             for name, column in table.items():
-                least = -1 if name in ("finish_ps", "sender_done_ps") else 0
-                assert (column >= least).all(), name
+                open_ended = name in ("finish_ps", "sender_done_ps", "last_mark_port", *BLAME)
+                assert (column >= (-1 if open_ended else 0)).all(), name
     flows = telemetry.flows
     assert (flows["finish_ps"] >= 0).all()
     assert t["bytes_delivered"] == flows["bytes"].sum()
