@@ -9,6 +9,7 @@ in which its links were connected.
 
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -79,7 +80,7 @@ class Link:
     length_m: float
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Ports:
     """Directed links as arrays of equal length, one row a port.
 
@@ -94,7 +95,7 @@ class Ports:
     rate_bps: NDArray[np.int64]
     delay_ps: NDArray[np.int64]
 
-    @property
+    @cached_property
     def peer(self) -> NDArray[np.int32]:
         """The node at the far end of each port."""
         return self.node[self.reverse]

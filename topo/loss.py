@@ -110,8 +110,9 @@ def _links(fabric: Fabric, graph: Skeleton) -> list[_Part]:
     """Cables by what they do to the skeleton; those inside a server are not cables."""
     edge = {pair: i for i, pair in enumerate(zip(graph.tail, graph.head, strict=True))}
     kinds: dict[tuple[tuple[int, int], ...], list[str]] = defaultdict(list)
+    inside = _inside(fabric)
     for link in fabric.links:
-        if _inside(fabric, link.a) and _inside(fabric, link.b):
+        if link.a in inside and link.b in inside:
             continue
         lost = {
             edge[a, b]
@@ -125,13 +126,15 @@ def _links(fabric: Fabric, graph: Skeleton) -> list[_Part]:
     return [_Part(names[0], len(names), edges=edges) for edges, names in kinds.items()]
 
 
-def _inside(fabric: Fabric, node: int) -> bool:
-    """A switch of tier 0, or a host that hangs on one."""
-    if fabric.nodes[node].kind is Kind.SWITCH:
-        return fabric.nodes[node].tier == 0
-    table = fabric.ports
-    peers = table.peer[table.first[node] : table.first[node + 1]].tolist()
-    return any(fabric.nodes[p].kind is Kind.SWITCH and fabric.nodes[p].tier == 0 for p in peers)
+def _inside(fabric: Fabric) -> set[int]:
+    """Switches of tier 0, and the hosts that hang on one."""
+    inner = {node.index for node in fabric.switches if node.tier == 0}
+    hosts: set[int] = set()
+    for link in fabric.links if inner else []:
+        for host, far in ((link.a, link.b), (link.b, link.a)):
+            if far in inner and fabric.nodes[host].kind is Kind.HOST:
+                hosts.add(host)
+    return inner | hosts
 
 
 def _nodes(fabric: Fabric, graph: Skeleton, kind: str) -> list[_Part]:

@@ -48,6 +48,10 @@ class Table(Protocol):
         """The rows of ``hops`` of some nodes."""
         ...
 
+    def chosen(self, node: int) -> tuple[Index, Chosen]:
+        """Ports of a node, ascending, and which are next hops to which group: ports x groups."""
+        ...
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FlatTable:
@@ -67,6 +71,15 @@ class FlatTable:
         """See `Table`."""
         rows: Hops = self.hops[nodes]
         return rows
+
+    def chosen(self, node: int) -> tuple[Index, Chosen]:
+        """See `Table`."""
+        at = self.first[node * self.groups : (node + 1) * self.groups + 1]
+        all_ports = self.ports[at[0] : at[-1]]
+        ports, place = np.unique(all_ports, return_inverse=True)
+        used = np.zeros((len(ports), self.groups), np.bool_)
+        used[place, np.repeat(np.arange(self.groups), np.diff(at))] = True
+        return ports, used
 
 
 class SharedTable:
@@ -117,6 +130,19 @@ class SharedTable:
             least = _least(self._near(int(nodes[place])))
             found[place] = np.where(least < 0, -1, least + 1)
         return found
+
+    def chosen(self, node: int) -> tuple[Index, Chosen]:
+        """See `Table`."""
+        ports = self._ports_of(node)
+        if self._is_host[node]:
+            return ports, self._closer(node)
+        numbers, place = np.unique(self._choice[self._row[node]], return_inverse=True)
+        used = np.zeros((len(ports), len(numbers)), np.bool_)
+        for column, number in enumerate(numbers.tolist()):
+            members = self._sets[self._set_first[number] : self._set_first[number + 1]]
+            used[np.searchsorted(ports, members), column] = True
+        wide: Chosen = used[:, place.ravel()]
+        return ports, wide
 
     @property
     def hops(self) -> Hops:
@@ -204,8 +230,12 @@ def _least(near: Hops) -> Hops:
 
 def _distinct(ports: Index, closer: Chosen, sets: list[Index]) -> Index:
     """The set number of each group; sets not met before are added. Set 0 is the empty one."""
-    bits = np.ascontiguousarray(np.packbits(closer, axis=0).T)
-    keys = bits.view(np.dtype((np.void, bits.shape[1]))).ravel()
+    bits = np.packbits(closer, axis=0).T
+    wide = np.zeros((len(bits), max(8, bits.shape[1])), np.uint8)
+    wide[:, : bits.shape[1]] = bits
+    # Up to 64 ports make one integer, which sorts faster than bytes.
+    key = np.dtype(np.uint64) if wide.shape[1] == 8 else np.dtype((np.void, wide.shape[1]))
+    keys = wide.view(key).ravel()
     _, where, inverse = np.unique(keys, return_index=True, return_inverse=True)
     numbers = np.zeros(len(where), np.int32)
     for place, column in enumerate(where.tolist()):
@@ -213,4 +243,5 @@ def _distinct(ports: Index, closer: Chosen, sets: list[Index]) -> Index:
         if len(found):
             numbers[place] = len(sets)
             sets.append(found)
-    return numbers[inverse.ravel()]
+    of_group: Index = numbers[inverse.ravel()]
+    return of_group

@@ -134,3 +134,30 @@ def test_the_check_agrees_with_every_path_written_out(degree):
     expected = not nx.is_directed_acyclic_graph(graph)
     assert (dependency_cycle(fabric, routes, pairs) is not None) == expected
     assert (path_cycle(fabric, paths) is not None) == expected
+
+
+@pytest.mark.parametrize("family", ["bipartite", "torus", "dragonfly", "rail_only", "dual_tor"])
+def test_without_pairs_every_hand_off_is_checked(family):
+    values = {"hosts": 32, "prefill": 16, "decode": 16, "switch": Switch(ports=16)}
+    if family == "bipartite":
+        values |= {"leaves": 4, "degree": 2}
+    fabric = build(family, values)
+    if family != "bipartite":
+        fabric = place(fabric, prefill=16, decode=16, by="separate")
+    routes = equal_cost(fabric)
+    for acks in (True, False):
+        stated = dependency_cycle(fabric, routes, handoff_pairs(fabric), acks=acks)
+        assert dependency_cycle(fabric, routes, acks=acks) == stated
+
+
+def test_without_roles_all_hosts_talk():
+    fabric = ring(5)
+    assert dependency_cycle(fabric, equal_cost(fabric)) is not None
+    assert dependency_cycle(ring(3), equal_cost(ring(3))) is None
+
+
+def test_the_cycle_that_is_told_is_a_shortest_one_round_its_first_buffer():
+    fabric = build("torus", {"shape": (5, 5), "p": 1})
+    cycle = dependency_cycle(fabric, equal_cost(fabric))
+    assert cycle is not None
+    assert len(cycle) == 4
