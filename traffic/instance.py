@@ -25,6 +25,7 @@ from traffic.compute import (
 from traffic.error import ComputeError
 from traffic.gpu import Gpu
 from traffic.handoff import Handoff
+from traffic.measured import Measured, Measurements
 from traffic.model import Model
 from traffic.reshard import check_pair, rank_pairs
 from traffic.step import Roofline, StepTime
@@ -152,8 +153,8 @@ class Pool:
 
     ``max_batch`` is the largest number of sequences in a decode step; ``reserve`` the share of GPU
     memory that neither weights nor KV cache may take; ``kv_dtype`` the format of cached values,
-    the model's own when None; ``efficiency`` overrides the one stated for the GPU. ``times`` take
-    the place of the roofline, such as a `traffic.measured.Measured` table.
+    the model's own when None; ``efficiency`` overrides the one stated for the GPU. ``measured``
+    times take the place of the roofline's.
 
     ``dp`` ranks of attention data parallelism cut an instance into as many groups of tp / dp ranks,
     one of which holds a request's cache while all compute together (SGLang's DP attention:
@@ -168,7 +169,7 @@ class Pool:
     efficiency: Efficiency | None = None
     reserve: float = DEFAULT_RESERVE
     kv_dtype: str | None = None
-    times: StepTime | None = None
+    measured: Measurements | None = None
     dp: int = 1
 
     def __post_init__(self) -> None:
@@ -199,8 +200,9 @@ class Pool:
 
     @cached_property
     def step_time(self) -> StepTime:
-        """What prompts and steps take: ``times`` where given, else the roofline."""
-        return self.times or Roofline(self.prefill_cost, self.decode_cost, self.kv_dtype)
+        """What prompts and steps take: as measured, or by the roofline."""
+        roofline = Roofline(self.prefill_cost, self.decode_cost, self.kv_dtype)
+        return Measured(self.measured, roofline) if self.measured else roofline
 
     @cached_property
     def kv_capacity_bytes(self) -> int:

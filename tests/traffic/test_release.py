@@ -1,99 +1,38 @@
 """When a hand-off's flows are released: after the prefill, layer by layer, pulled, or staged."""
 
-from dataclasses import replace
-from heapq import heappop, heappush
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 
 from topo.error import KvfabricError
-from traffic.emulator import COMPLETION, Advance, Table, Telemetry
-from traffic.gpu import gpu
-from traffic.handoff import Handoff
-from traffic.instance import Deployment, Pool
+from traffic.instance import Deployment
 from traffic.model import model
-from traffic.policy.registry import POLICIES, policy
+from traffic.policy.registry import POLICIES
 from traffic.request import RequestTable, request_table
-from traffic.serving import Outcome, serve
+from traffic.serving import Outcome
 
 US = 10**6
 MS = 10**9
 DELAY = 20 * US
 WIRE = 5 * US
 LLAMA = model("Llama-3.1-8B")
-H100 = gpu("H100-SXM")
 LAYERS = 32
-
-
-class Wire:
-    """An emulator in which every flow takes the same time and a release in the past is an error."""
-
-    def __init__(self, duration_ps: int = WIRE) -> None:
-        self._duration = duration_ps
-        self._under_way: list[tuple[int, int, int]] = []
-        self.now = 0
-
-    def submit(self, flows: NDArray[np.void]) -> None:
-        for row in flows:
-            assert row["release_ps"] >= self.now
-            finish = int(row["release_ps"]) + self._duration
-            heappush(self._under_way, (finish, int(row["flow"]), int(row["handoff"])))
-
-    def advance(self, until_ps: int) -> Advance:
-        done: list[tuple[int, int, int]] = []
-        self.now = min([until_ps, *(f for f, _, _ in self._under_way[:1])])
-        while self._under_way and self._under_way[0][0] == self.now:
-            finish, flow, handoff = heappop(self._under_way)
-            done.append((flow, handoff, finish))
-        return Advance(self.now, np.array(done, COMPLETION))
-
-    def observe(self) -> Table:
-        return {}
-
-    def telemetry(self) -> Telemetry:
-        return Telemetry({}, {})
-
-
-def pools(
-    prefill: int = 1, decode: int = 1, *, tp: tuple[int, int] = (1, 1), memory: int = 0, **how: Any
-) -> Deployment:
-    p, d = tp
-    card = replace(H100, memory_bytes=LLAMA.weight_bytes + memory) if memory else H100
-    return Deployment(
-        Pool(tuple(tuple(range(i * p, i * p + p)) for i in range(prefill)), LLAMA, H100, p),
-        Pool(
-            tuple(tuple(range(1000 + i * d, 1000 + i * d + d)) for i in range(decode)),
-            LLAMA,
-            card,
-            d,
-            reserve=0.0 if memory else 0.1,
-        ),
-        Handoff(**how),
-    )
-
-
-def run(requests: RequestTable, deployment: Deployment, **more: Any) -> Outcome:
-    shape = (len(deployment.prefill.instances), len(deployment.decode.instances))
-    hops = np.full(shape, 4, np.int32)
-    chosen = policy(more.pop("policy", "least_loaded"), hops, seed=1)
-    return serve(requests, deployment, chosen, Wire(), hops=hops, seed=1, **more)
 
 
 def one(tokens: int = 550, output: int = 10) -> RequestTable:
     return request_table(arrival_ps=[7], input_tokens=[tokens], output_tokens=[output])
 
 
-def row(outcome: Outcome, request: int = 0) -> dict[str, int]:
-    return {name: int(column[request]) for name, column in outcome.requests.items()}
-
-
 @pytest.mark.parametrize("per_chunk", [1, 8, 32])
 def test_chunks_are_released_at_equal_fractions_of_the_prefill_and_the_last_at_its_end(
     per_chunk: int,
+    pools: Callable[..., Deployment],
+    run: Callable[..., Outcome],
+    row: Callable[..., dict[str, int]],
 ) -> None:
     deployment = pools(when="layer_wise", layers_per_chunk=per_chunk)
     outcome = run(one(), deployment)
@@ -110,7 +49,9 @@ def test_chunks_are_released_at_equal_fractions_of_the_prefill_and_the_last_at_i
     assert len(set(outcome.flows["entropy"].tolist())) == 1  # one queue pair's path for all chunks
 
 
-def test_one_chunk_of_all_layers_is_a_hand_off_after_the_prefill() -> None:
+def test_one_chunk_of_all_layers_is_a_hand_off_after_the_prefill(
+    pools: Callable[..., Deployment], run: Callable[..., Outcome]
+) -> None:
     whole = run(one(), pools())
     chunk = run(one(), pools(when="layer_wise", layers_per_chunk=LAYERS))
     assert whole.flows.tobytes() == chunk.flows.tobytes()
@@ -119,7 +60,11 @@ def test_one_chunk_of_all_layers_is_a_hand_off_after_the_prefill() -> None:
             assert column.tolist() == chunk.requests[name].tolist(), name
 
 
-def test_layers_computed_before_memory_was_free_are_released_together_when_it_is() -> None:
+def test_layers_computed_before_memory_was_free_are_released_together_when_it_is(
+    pools: Callable[..., Deployment],
+    run: Callable[..., Outcome],
+    row: Callable[..., dict[str, int]],
+) -> None:
     count = 2
     requests = request_table(
         arrival_ps=[0] * count, input_tokens=[400] * count, output_tokens=[100] * count
@@ -133,14 +78,22 @@ def test_layers_computed_before_memory_was_free_are_released_together_when_it_is
     assert int(finish.min()) > row(outcome, late)["prefill_end_ps"]
 
 
-def test_a_request_without_output_takes_no_decode_instance_in_layer_wise_mode() -> None:
+def test_a_request_without_output_takes_no_decode_instance_in_layer_wise_mode(
+    pools: Callable[..., Deployment],
+    run: Callable[..., Outcome],
+    row: Callable[..., dict[str, int]],
+) -> None:
     outcome = run(one(output=0), pools(when="layer_wise"))
     assert row(outcome)["status"] == 0
     assert row(outcome)["decode"] == -1
     assert not len(outcome.flows)
 
 
-def test_a_pull_waits_for_the_request_to_travel_and_one_more_control_delay() -> None:
+def test_a_pull_waits_for_the_request_to_travel_and_one_more_control_delay(
+    pools: Callable[..., Deployment],
+    run: Callable[..., Outcome],
+    row: Callable[..., dict[str, int]],
+) -> None:
     latency = np.array([[3 * US, 9 * US]], np.int64)
     pushed = run(one(), pools(1, 2))
     pulled = run(one(), pools(1, 2, direction="pull"), latency_ps=latency)
@@ -153,12 +106,18 @@ def test_a_pull_waits_for_the_request_to_travel_and_one_more_control_delay() -> 
     assert row(pushed)["handoff_release_ps"] == row(pushed)["prefill_end_ps"] + DELAY
 
 
-def test_a_pull_without_the_time_of_its_request_is_refused() -> None:
+def test_a_pull_without_the_time_of_its_request_is_refused(
+    pools: Callable[..., Deployment], run: Callable[..., Outcome]
+) -> None:
     with pytest.raises(KvfabricError, match=r"pulled hand-off .* give latency_ps, .*\(1, 1\)"):
         run(one(), pools(direction="pull"))
 
 
-def test_staging_adds_a_gather_before_the_release_and_a_scatter_after_the_last_byte() -> None:
+def test_staging_adds_a_gather_before_the_release_and_a_scatter_after_the_last_byte(
+    pools: Callable[..., Deployment],
+    run: Callable[..., Outcome],
+    row: Callable[..., dict[str, int]],
+) -> None:
     rate = 10**12
     size = LLAMA.kv_bytes(550)
     outcome = run(one(), pools(tp=(4, 2), staging="gpu", copy_bps=rate))
@@ -171,7 +130,9 @@ def test_staging_adds_a_gather_before_the_release_and_a_scatter_after_the_last_b
     assert scatter == size * 4
 
 
-def test_the_copies_of_one_rank_follow_each_other() -> None:
+def test_the_copies_of_one_rank_follow_each_other(
+    pools: Callable[..., Deployment], run: Callable[..., Outcome]
+) -> None:
     rate = 10**9  # far slower than the prefill: the gathers queue behind one another
     deployment = pools(when="layer_wise", layers_per_chunk=8, staging="gpu", copy_bps=rate)
     release = run(one(), deployment).flows["release_ps"]
@@ -182,6 +143,9 @@ def test_the_copies_of_one_rank_follow_each_other() -> None:
 @pytest.mark.parametrize("tp", [(1, 4), (4, 1), (2, 16)])
 def test_unequal_degrees_are_served_with_every_byte_and_ready_with_the_last(
     tp: tuple[int, int],
+    pools: Callable[..., Deployment],
+    run: Callable[..., Outcome],
+    row: Callable[..., dict[str, int]],
 ) -> None:
     outcome = run(one(), pools(2, 2, tp=tp, when="layer_wise"))
     copies = max(1, tp[1] // 8)
@@ -217,6 +181,8 @@ def test_bytes_and_requests_are_conserved_and_ready_means_the_last_byte_in_every
     how: dict[str, Any],
     tp: tuple[int, int],
     decode: int,
+    pools: Callable[..., Deployment],
+    run: Callable[..., Outcome],
 ) -> None:
     rows.sort()
     arrival, tokens, output = (list(column) for column in zip(*rows, strict=True))
@@ -224,7 +190,7 @@ def test_bytes_and_requests_are_conserved_and_ready_means_the_last_byte_in_every
     memory = LLAMA.kv_bytes(2500) if tp[1] == 1 else 0
     deployment = pools(2, decode, tp=tp, memory=memory, **how)
     latency = np.full((2, decode), 4 * US, np.int64)
-    outcome = run(requests, deployment, policy=name, latency_ps=latency)
+    outcome = run(requests, deployment, name=name, latency_ps=latency)
     table, flows = outcome.requests, outcome.flows
     assert (table["status"] == 0).all()
     assert flows["flow"].tolist() == list(range(len(flows)))

@@ -56,16 +56,18 @@ def shipped(name: str) -> str:
     return files("traffic").joinpath("catalog", name).read_text(encoding="utf-8")
 
 
-def read(path: Path) -> str:
-    """The text of a user's catalogue file, at most 4 MiB."""
+def read(path: Path, what: str = "a catalogue") -> str:
+    """The text of a user's CSV file, at most 4 MiB; ``what`` it is, for the complaint."""
     try:
+        if path.exists() and not path.is_file():
+            raise CatalogError(f"{path}: not a file; give a readable CSV file")
         if path.stat().st_size > _MOST_BYTES:
-            raise CatalogError(f"{path}: larger than 4 MiB; a catalogue is a short CSV file")
+            raise CatalogError(f"{path}: larger than 4 MiB; {what} is a short CSV file")
         return path.read_text(encoding="utf-8-sig")
     except OSError as error:
         raise CatalogError(f"{path}: {error.strerror}; give a readable CSV file") from None
     except UnicodeDecodeError:
-        raise CatalogError(f"{path}: not UTF-8 text; save the catalogue as UTF-8 CSV") from None
+        raise CatalogError(f"{path}: not UTF-8 text; save {what} as UTF-8 CSV") from None
 
 
 def rows(text: str, place: str, columns: Sequence[str]) -> Iterator[Row]:
