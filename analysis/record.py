@@ -20,8 +20,8 @@ from msgspec import Struct
 
 from analysis.error import RecordError
 from analysis.parquet import decoded, encoded
+from traffic.book import MOMENTS
 from traffic.emulator import Table
-from traffic.release import MOMENTS
 
 SCHEMA: Final = 1
 """Version of the layout that this module reads and writes."""
@@ -52,7 +52,7 @@ REQUESTS: Final = (
 ``model``, ``prefill`` and ``decode`` are numbers, instances being counted over all models.
 ``preemptions`` counts how often the request lost its place in decode memory.
 
-The moments of a hand-off are those of `traffic.release.MOMENTS`; a request that needed none has -1
+The moments of a hand-off are those of `traffic.book.MOMENTS`; a request that needed none has -1
 there and ``kv_ready_ps`` equal to ``prefill_end_ps``."""
 
 FLOWS: Final = (

@@ -50,7 +50,8 @@ class Handoff:
     when: ``after_prefill``, all bytes are released together; ``layer_wise``, as layers finish,
         ``layers_per_chunk`` at a time.
     direction: ``push``, the prefill side writes; ``pull``, the decode side asks and reads.
-    priority: 0..7.
+    priority: 0..7, the class of its flows on the network. classes: that class for requests of
+        priority 0, 1, .. 7, in place of ``priority``; empty or eight of them.
     merged: share of the borders between blocks that are contiguous on both sides, see
         `traffic.descriptor.runs`; of blocks in tokens only.
     layout: order inside a block, ``nhd`` (token before head) or ``hnd`` (head before token). Where
@@ -68,6 +69,7 @@ class Handoff:
     when: str = "after_prefill"
     direction: str = "push"
     priority: int = DEFAULT_PRIORITY
+    classes: tuple[int, ...] = ()
     block_tokens: int = 0
     merged: float = 0.0
     layout: str = "nhd"
@@ -90,6 +92,11 @@ class Handoff:
                 )
         if not 0 <= self.priority <= 7:
             raise HandoffError(f"handoff.priority {self.priority}: write 0 to 7")
+        if len(self.classes) not in (0, 8) or not all(0 <= c <= 7 for c in self.classes):
+            raise HandoffError(
+                f"handoff.classes {list(self.classes)}: write eight classes of 0 to 7, those of "
+                "requests of priority 0, 1, .. 7, e.g. [3, 3, 3, 3, 3, 4, 4, 4]"
+            )
         if self.block_tokens < 0:
             raise HandoffError(f"handoff.block {self.block_tokens} tokens: write e.g. 16 tokens")
         if not 0 <= self.merged <= 1:

@@ -191,7 +191,9 @@ class Loop:
         if len(self.stations) == 1:
             parts = [(self.stations[0].releases, completions)]
         else:
-            whose = np.array([self.ledger.model[r] for r in completions["handoff"].tolist()])
+            # A control message carries -1 - request.
+            requests = (r if r >= 0 else -1 - r for r in completions["handoff"].tolist())
+            whose = np.array([self.ledger.model[request] for request in requests])
             parts = [
                 (station.releases, completions[whose == number])
                 for number, station in enumerate(self.stations)

@@ -7,33 +7,21 @@ is there. Each of these may be absent (`traffic.orchestration`, `traffic.copier`
 are flows of their own; their hand-off number is -1 - request, so that nothing counts them as cache.
 """
 
-from array import array
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from traffic.book import Book
 from traffic.cache import BlockCache, missing_tokens
 from traffic.copier import Copier
-from traffic.emulator import FLOW, Emulator
+from traffic.emulator import FLOW
 from traffic.handoff import entropy, flows
 from traffic.instance import Deployment, Pool
 from traffic.layer import Layers
 from traffic.orchestration import Boundary, Dispatcher
 from traffic.request import Prefix
-
-MOMENTS: Final = (
-    "admitted_ps",
-    "dispatched_ps",
-    "handoff_release_ps",
-    "arrived_ps",
-    "scattered_ps",
-)
-"""The moments of a hand-off, in order, each -1 where not reached: decode memory is reserved; the
-first chunk may be sent; its first flow is released; the last byte has arrived; the cache lies in
-its place."""
 
 
 @dataclass(slots=True)
@@ -56,28 +44,30 @@ class _Open:
 
 
 class Releases:
-    """Submits hand-offs to one emulator and tells when they are ready; numbers the flows.
+    """Submits the hand-offs of one service and tells when they are ready.
 
-    ``count`` is the number of requests, whose numbers the hand-offs carry; ``delay_ps`` the control
-    delay, after which a side acts on a message; ``prefix`` the blocks of the prompts, for decode
-    instances that keep them.
+    ``book`` is that of the run; hand-offs carry the numbers of their requests. ``delay_ps`` is the
+    control delay, after which a side acts on a message; ``prefix`` the blocks of the prompts, for
+    decode instances that keep them; ``priority`` that of every request, for hand-offs whose class
+    on the network depends on it.
     """
 
     def __init__(
         self,
         deployment: Deployment,
-        emulator: Emulator,
+        book: Book,
         *,
-        count: int,
         seed: int,
         delay_ps: int,
         prefix: Prefix | None = None,
+        priority: Sequence[int] = (),
     ) -> None:
         self._deployment = deployment
         self._handoff = how = deployment.handoff
         self._model = deployment.prefill.model
         self._dtype = deployment.prefill.kv_dtype
-        self._emulator = emulator
+        self._book = book
+        self._priority = priority
         self._seed = seed
         self._delay = delay_ps
         self.boundary: Boundary | None = None
@@ -88,11 +78,9 @@ class Releases:
         self._prefix = prefix
         self._caches = self._kept(deployment.decode) if how.cache_bytes and prefix else []
         self._turn: dict[tuple[bool, int], int] = {}
-        self._rows: list[bytes] = []
-        self._flows = 0
         self._open: dict[int, _Open] = {}
         self._loose = 0
-        self._moment = {name: array("q", [-1]) * count for name in MOMENTS}
+        self._moment = book.moment
 
     def _kept(self, pool: Pool) -> list[BlockCache]:
         assert self._prefix is not None
@@ -103,11 +91,6 @@ class Releases:
     def under_way(self) -> bool:
         """Whether the emulator has something of a hand-off to deliver."""
         return bool(self._open) or self._loose > 0
-
-    @property
-    def moments(self) -> dict[str, NDArray[np.int64]]:
-        """`MOMENTS` by request; some may lie beyond the present time."""
-        return {name: np.array(column, np.int64) for name, column in self._moment.items()}
 
     def send(
         self,
@@ -163,7 +146,7 @@ class Releases:
         if self._handoff.orchestration.align and self.boundary is not None:
             base_ps = self.boundary(opened.decode, base_ps)
         opened.posted = True
-        opened.first_flow = self._flows
+        opened.first_flow = next_flow = self._book.flows
         tables: list[NDArray[np.void]] = []
         for place, (first_ps, layers) in enumerate(opened.chunks):
             at_ps = max(first_ps, base_ps + opened.overhead_ps)
@@ -177,7 +160,7 @@ class Releases:
                 destination=opened.destination,
                 request=request,
                 handoff_id=request,
-                first_flow=self._flows,
+                first_flow=next_flow,
                 release_ps=at_ps,
                 seed=self._seed,
                 tokens=opened.tokens,
@@ -188,12 +171,18 @@ class Releases:
                 rows["release_ps"] = [end[host] for host in rows["source"].tolist()]
                 opened.part.append(len(rows))
                 opened.landing.append(rows)
-            self._flows += len(rows)
+            next_flow += len(rows)
             tables.append(rows)
         table = np.concatenate(tables) if len(tables) > 1 else tables[0]
         opened.waits = len(table)
         self._moment["handoff_release_ps"][request] = int(table["release_ps"].min())
-        self._submit(table)
+        if self._handoff.classes:
+            table["priority"] = self._class(request)
+        self._book.submit(table)
+
+    def _class(self, request: int) -> int:
+        how = self._handoff
+        return how.classes[self._priority[request]] if how.classes else how.priority
 
     def _copied(self, rows: NDArray[np.void], side: str, at_ps: int, now_ps: int) -> dict[int, int]:
         assert self._copier is not None
@@ -211,7 +200,7 @@ class Releases:
         opened.waits = most
         rows = [
             (
-                self._flows + rank,
+                self._book.flows + rank,
                 -1 - request,
                 *((receiver, sender) if back else (sender, receiver)),
                 size,
@@ -219,17 +208,12 @@ class Releases:
                 entropy(self._seed, request, rank),
                 -1,
                 True,
-                self._handoff.priority,
+                self._class(request),
                 at_ps,
             )
             for rank, (sender, receiver) in enumerate(ends)
         ]
-        self._flows += most
-        self._submit(np.array(rows, FLOW))
-
-    def _submit(self, table: NDArray[np.void]) -> None:
-        self._rows.append(table.tobytes())
-        self._emulator.submit(table)
+        self._book.submit(np.array(rows, FLOW))
 
     def ready(self, completions: NDArray[np.void]) -> Iterator[tuple[int, int]]:
         """The hand-offs that `COMPLETION` rows complete: (request, when its cache is ready)."""
@@ -282,7 +266,3 @@ class Releases:
         if self._caches and self._prefix is not None:
             self._caches[opened.decode].keep(self._prefix.of(request).tolist())
         return request, max(finish, opened.scattered_ps)
-
-    def table(self) -> NDArray[np.void]:
-        """All submitted `FLOW` rows, in flow order."""
-        return np.frombuffer(b"".join(self._rows), FLOW)

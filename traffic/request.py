@@ -76,6 +76,11 @@ class RequestTable:
         _refuse(self.priority, self.priority >= PRIORITIES, "priority", "write 0 to 7")
         if self.prefix is not None:
             _check_prefix(self.prefix, count)
+        if self.model is not None and len(self.model) != count:
+            raise RequestError(
+                f"requests: column model has {len(self.model)} rows, arrival_ps has {count}; "
+                "give every request one"
+            )
         for column in self.columns().values():
             column.setflags(write=False)
 
@@ -126,6 +131,7 @@ class RequestTable:
             tenant=self.tenant[rows],
             priority=self.priority[rows],
             prefix=prefix,
+            model=None if self.model is None else self.model[rows],
         )
 
 

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from topo.unit import PS_PER_US
+from traffic.book import Book
 from traffic.colocated import Colocated
 from traffic.disaggregated import Disaggregated
 from traffic.emulator import Emulator, Table
@@ -38,7 +39,7 @@ class Outcome:
     requests: one row a request, int64, -1 where not reached: ``request arrival_ps input_tokens
     output_tokens kv_bytes model tenant priority prefill decode prefill_start_ps prefill_end_ps
     kv_ready_ps decode_start_ps first_token_ps finish_ps preemptions status`` (0 finished, 1 in
-    flight when the run ended, 2 rejected) and `traffic.release.MOMENTS`. ``kv_bytes`` is the cache
+    flight when the run ended, 2 rejected) and `traffic.book.MOMENTS`. ``kv_bytes`` is the cache
     of the prompt. ``prefill`` and ``decode`` number instances over all services, each pool for
     itself. A request without output ends with its prefill: no hand-off, no first token. Where
     nothing is handed over the cache is ready, and decoding starts, when the prefill ends; where
@@ -104,16 +105,21 @@ def serve_all(
     rules = rules or Serving()
     _check(services, rules, control_delay_ps)
     ledger = Ledger.open(requests)
+    if len(ledger) and max(ledger.model) >= len(services):
+        raise ServingError(
+            f"request of model {max(ledger.model)}: {len(services)} service(s); give one a model"
+        )
     loop = Loop(ledger, emulator, control_delay_ps)
+    book = Book(emulator, len(ledger))
     for service in services:
         router = Router(service, ledger)
         releases = Releases(
             service.deployment,
-            emulator,
-            count=len(ledger),
+            book,
             seed=seed,
             delay_ps=control_delay_ps,
             prefix=requests.prefix,
+            priority=ledger.priority,
         )
         if rules.mode == "colocated":
             loop.stations.append(Colocated(loop, router, releases, rules))
@@ -121,10 +127,11 @@ def serve_all(
             check_reach(service.policy, service.hops)
             loop.stations.append(Disaggregated(loop, router, releases, rules))
     loop.go(until_ps, progress)
-    releases = loop.stations[0].releases
+    table = ledger.table(book.moments, loop.end_ps)
+    _number_on(table, services, rules)
     return Outcome(
-        ledger.table(releases.moments, loop.end_ps),
-        releases.table(),
+        table,
+        book.table(),
         loop.end_ps,
         tuple(_notes(ledger, services)),
     )
@@ -150,6 +157,23 @@ def _check(services: Sequence[Service], rules: Serving, control_delay_ps: int) -
                 "a pulled hand-off starts with a read request: give latency_ps, one row a prefill "
                 f"and one column a decode instance, {shape}"
             )
+
+
+def _number_on(table: Table, services: Sequence[Service], rules: Serving) -> None:
+    """Count instances over all services, from their numbers within each."""
+    sizes = np.array(
+        [
+            (len(s.deployment.prefill.instances), len(s.deployment.decode.instances))
+            for s in services
+        ],
+        np.int64,
+    )
+    if rules.mode == "colocated":
+        sizes[:] = sizes.sum(axis=1, keepdims=True)
+    before = np.cumsum(sizes, axis=0) - sizes
+    for side, name in enumerate(("prefill", "decode")):
+        number = np.asarray(table[name], np.int64)
+        table[name] = np.where(number < 0, -1, number + before[table["model"], side])
 
 
 def _notes(ledger: Ledger, services: Sequence[Service]) -> list[str]:

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from traffic.book import MOMENTS, Book
 from traffic.cache import BlockCache, missing_tokens
 from traffic.copier import Copier, Lane
 from traffic.emulator import COMPLETION, Advance, Table, Telemetry
@@ -20,7 +21,7 @@ from traffic.instance import Deployment, Pool
 from traffic.layer import all_layers, chunks
 from traffic.model import model
 from traffic.orchestration import Dispatcher, Orchestration
-from traffic.release import MOMENTS, Releases
+from traffic.release import Releases
 from traffic.request import Prefix
 
 US = 10**6
@@ -85,7 +86,8 @@ class Run:
 
     def __init__(self, made: Deployment, prefix: Prefix | None = None) -> None:
         self.line = Line()
-        self.releases = Releases(made, self.line, count=64, seed=1, delay_ps=DELAY, prefix=prefix)
+        self.book = Book(self.line, 64)
+        self.releases = Releases(made, self.book, seed=1, delay_ps=DELAY, prefix=prefix)
         self.made = made
         self.ready: dict[int, int] = {}
 
@@ -108,7 +110,7 @@ class Run:
         return self
 
     def moments(self, request: int = 0) -> dict[str, int]:
-        return {name: int(self.releases.moments[name][request]) for name in MOMENTS}
+        return {name: int(self.book.moments[name][request]) for name in MOMENTS}
 
 
 def lone(now: int = 7, **how: Any) -> tuple[Run, dict[str, int]]:
@@ -185,7 +187,7 @@ def test_a_transfer_is_posted_at_a_step_boundary_of_its_decode_instance() -> Non
 
 def test_metadata_goes_before_a_pushed_transfer_and_a_notification_after_it() -> None:
     run, at = lone(now=0, orchestration=Orchestration(message_bytes=1024))
-    asked, moved, told = run.releases.table()
+    asked, moved, told = run.book.table()
     assert (asked["source"], asked["destination"], asked["bytes"]) == (100, 0, 1024)
     assert (told["source"], told["destination"], told["bytes"]) == (0, 100, 1024)
     assert asked["handoff"] == told["handoff"] == -1
@@ -199,7 +201,7 @@ def test_metadata_goes_before_a_pushed_transfer_and_a_notification_after_it() ->
 
 def test_nobody_waits_for_the_notification_of_a_reader() -> None:
     run, at = lone(now=0, direction="pull", orchestration=Orchestration(message_bytes=512))
-    asked, moved, told = run.releases.table()
+    asked, moved, told = run.book.table()
     assert (asked["source"], asked["destination"]) == (0, 100)
     assert (told["source"], told["destination"]) == (100, 0)
     assert moved["release_ps"] == DELAY + WIRE + 2 * DELAY + 3 * US
@@ -210,7 +212,7 @@ def test_nobody_waits_for_the_notification_of_a_reader() -> None:
 
 def test_every_pair_of_ranks_exchanges_messages() -> None:
     run, _ = lone(tp=(2, 4), orchestration=Orchestration(message_bytes=64))
-    rows = run.releases.table()
+    rows = run.book.table()
     asked = rows[:4]
     assert asked["destination"].tolist() == [0, 0, 1, 1]
     assert asked["source"].tolist() == [100, 101, 102, 103]
@@ -267,7 +269,7 @@ def test_data_parallel_ranks_take_requests_in_turn_and_only_the_owner_receives(k
     for request in range(5):
         run.send(request, 0)
     run.go()
-    rows = run.releases.table()
+    rows = run.book.table()
     size = made.prefill.kv_bytes(550)
     for request in range(5):
         mine = rows[rows["handoff"] == request]
@@ -302,7 +304,7 @@ def test_only_blocks_that_the_destination_does_not_hold_are_moved() -> None:
     for request, decode in enumerate((0, 0, 1)):
         run.send(request, request * 1000 * MS, decode=decode, tokens=1100)
         run.go()
-    moved = run.releases.table()["bytes"].tolist()
+    moved = run.book.table()["bytes"].tolist()
     assert moved == [LLAMA.kv_bytes(1100), LLAMA.kv_bytes(1100 - 1024), LLAMA.kv_bytes(1100)]
 
 
@@ -312,7 +314,7 @@ def test_a_prompt_that_is_held_whole_still_moves_its_last_block() -> None:
     for request in range(2):
         run.send(request, request * 1000 * MS, tokens=1024)
         run.go()
-    assert run.releases.table()["bytes"].tolist() == [LLAMA.kv_bytes(1024), LLAMA.kv_bytes(512)]
+    assert run.book.table()["bytes"].tolist() == [LLAMA.kv_bytes(1024), LLAMA.kv_bytes(512)]
 
 
 def test_a_full_cache_forgets_the_least_recently_used_and_tails_before_heads() -> None:
@@ -363,7 +365,7 @@ def test_moments_never_run_backwards_and_every_byte_is_sent_once_in_every_way(
     for request, now in enumerate(pending):
         run.send(request, now)
     run.go()
-    rows = run.releases.table()
+    rows = run.book.table()
     for request in range(len(pending)):
         order = list(run.moments(request).values())
         assert order == sorted(order)
