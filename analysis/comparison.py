@@ -10,11 +10,12 @@ with a hand-off that never ended have no mean and are left out.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from math import isfinite
 
 import numpy as np
 
-from analysis.interval import LEVEL, Estimate, mean_interval
+from analysis.error import SummaryError
+from analysis.interval import LEVEL, Estimate
+from analysis.pairing import paired
 from analysis.summary import Sample
 
 
@@ -23,7 +24,7 @@ class Difference:
     """How much longer the mean hand-off of ``slow`` is than that of ``fast``; picoseconds.
 
     ``share`` is the difference over the mean of ``slow``; ``over`` counts the policies (fabrics)
-    that it is averaged over.
+    that it is averaged over; ``more_seeds`` would separate the two (`Paired.more_seeds`).
     """
 
     fast: str
@@ -32,6 +33,7 @@ class Difference:
     share: float
     seeds: int
     over: int
+    more_seeds: int | None = None
 
     @property
     def found(self) -> bool:
@@ -106,12 +108,15 @@ def _difference(
     seeds: Sequence[int],
     level: float,
 ) -> Difference:
-    first = np.array([[a[seed] for seed in seeds] for a, _ in both]).mean(axis=0)
-    second = np.array([[b[seed] for seed in seeds] for _, b in both]).mean(axis=0)
+    first, second = (
+        {seed: float(np.mean([pair[side][seed] for pair in both])) for seed in seeds}
+        for side in (0, 1)
+    )
     fast, slow = names
-    if first.mean() > second.mean():
+    if sum(first.values()) > sum(second.values()):
         first, second, fast, slow = second, first, slow, fast
-    gap = mean_interval([float(value) for value in second - first], level)
-    base = float(second.mean())
-    share = gap.value / base if base > 0 and isfinite(base) else 0.0
-    return Difference(fast, slow, gap, share, len(seeds), len(both))
+    gap = paired(first, second, level)
+    if gap is None:
+        raise SummaryError(f"{fast} against {slow}: no finite mean; leave such seeds out")
+    share = gap.gap.value / gap.second if gap.second > 0 else 0.0
+    return Difference(fast, slow, gap.gap, share, len(seeds), len(both), gap.more_seeds)

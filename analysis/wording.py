@@ -113,3 +113,14 @@ def count(number: int, noun: str) -> str:
     """
     plural = noun[:-1] + "ies" if noun.endswith("y") else noun + "s"
     return f"{number:,} {noun if number == 1 else plural}"
+
+
+def more_seeds(number: int | None) -> str:
+    """Advice on sample size, to be put behind a difference that was not found.
+
+    >>> more_seeds(20), more_seeds(None)
+    ('; 20 more seeds would separate these two if the difference stays', '')
+    """
+    if number is None:
+        return ""
+    return f"; {count(number, 'more seed')} would separate these two if the difference stays"
