@@ -11,6 +11,7 @@ from typing import Final
 
 import numpy as np
 
+from analysis import warmup
 from analysis.comparison import Comparison, compare_fabrics, compare_policies
 from analysis.interval import needed
 from analysis.record import Study, StudyManifest
@@ -25,7 +26,17 @@ from analysis.summary import (
     Summary,
     emulated,
 )
-from analysis.wording import count, duration, duration_span, money, name, percent, share_span, times
+from analysis.wording import (
+    count,
+    duration,
+    duration_span,
+    money,
+    more_seeds,
+    name,
+    percent,
+    share_span,
+    times,
+)
 
 NEGLIGIBLE: Final = 0.1
 """A difference within this share of the budget does not change a design; a convention of ours."""
@@ -55,6 +66,7 @@ def verdict(study: Study, parts: Sequence[Sample], rows: Sequence[Summary]) -> V
         _matters("Policy", "policy", "fabric", compare_policies(parts), rows, manifest),
         *_estimates(rows, emulated(study)),
         *_warnings(study, rows),
+        *warmup.notices(parts),
         _evidence(rows),
     ]
     return Verdict(
@@ -222,7 +234,8 @@ def _matters(
         return f"{topic}: one common seed cannot show a difference; run more seeds.{split}"
     return (
         f"{topic}: no difference found in mean hand-off; the largest, {widest.fast} against "
-        f"{widest.slow}, is {size} and its interval includes zero ({span}).{split}"
+        f"{widest.slow}, is {size} and its interval includes zero ({span})"
+        f"{more_seeds(widest.more_seeds)}.{split}"
     )
 
 
