@@ -1,0 +1,115 @@
+"""Where the time of the GPUs goes: at work, or lost, and to what.
+
+The time of every instance, from the first arrival to the last finish (warm-up included: GPUs are
+paid for from the start), is cut into parts that add up to it exactly. A prefill instance works
+while a prompt runs on it and is idle otherwise. A decode instance works while at least one sequence
+decodes. Where none does, the first of these that holds names the cause:
+
+- network: a hand-off to it has been released and has not arrived;
+- memory: a request whose prefill has ended waits for its release (KV memory, control delay);
+- start: a cache is ready and waits for a step, a slot or the router;
+- idle: nothing is bound for it.
+
+A batch that could be larger is not counted as lost: the tables do not say how large it could be.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from analysis.record import Cell
+from topo.unit import PS_PER_S
+
+Times = NDArray[np.int64]
+
+CAUSES = ("network", "memory", "start", "idle")
+
+
+@dataclass(frozen=True, slots=True)
+class GpuTime:
+    """GPU-seconds of both pools; ``decode_lost`` has one value for each of `CAUSES`."""
+
+    prefill: float
+    prefill_work: float
+    decode: float
+    decode_work: float
+    decode_lost: tuple[float, ...]
+
+    @property
+    def lost_to_network(self) -> float:
+        """The share of decode GPU time in which hand-offs under way were all there was."""
+        return self.decode_lost[0] / self.decode if self.decode else np.nan
+
+    @property
+    def work(self) -> float:
+        """The share of all GPU time at work."""
+        whole = self.prefill + self.decode
+        return (self.prefill_work + self.decode_work) / whole if whole else np.nan
+
+
+def gpu_time(cell: Cell) -> GpuTime | None:
+    """The GPU time of a cell; None without requests or without facts on the fabric.
+
+    Each instance weighs as many GPUs as its pool has for one (``totals`` of the manifest count the
+    instances; where they do not, an instance is one GPU).
+    """
+    facts = cell.manifest.facts
+    table = {name: column.astype(np.int64) for name, column in cell.requests.items()}
+    if facts is None or not table or not len(table["request"]):
+        return None
+    first = int(table["arrival_ps"].min())
+    ended = table["finish_ps"] >= 0
+    last = int(table["finish_ps"].max()) if ended.all() else cell.manifest.duration_ps
+    last = max(last, int(table["finish_ps"].max()), first)
+    window = last - first
+
+    def moment(name: str) -> Times:
+        """Not reached is as late as the end of the window."""
+        return np.where(table[name] < 0, last, table[name])
+
+    end, ready, start = moment("prefill_end_ps"), moment("kv_ready_ps"), moment("decode_start_ps")
+    release = np.maximum(moment("handoff_release_ps"), end)
+    release = np.where(table["handoff_release_ps"] < 0, ready, release)
+    finish = moment("finish_ps")
+    bound = (table["decode"] >= 0) & ~(ended & (table["decode_start_ps"] < 0))
+    stages = [(start, finish), (release, ready), (end, release), (ready, start)]
+    covered: list[int] = []
+    for count in range(1, len(stages) + 1):
+        begins = np.concatenate([stage[0][bound] for stage in stages[:count]])
+        ends = np.concatenate([stage[1][bound] for stage in stages[:count]])
+        where = np.tile(table["decode"][bound], count)
+        covered.append(union_ps(where, begins, ends))
+    ran = table["prefill_start_ps"] >= 0
+    worked = union_ps(table["prefill"][ran], table["prefill_start_ps"][ran], end[ran])
+    totals = cell.manifest.totals
+    prefills = totals.get("prefill_instances", facts.prefill)
+    decodings = totals.get("decode_instances", facts.decode)
+    each = facts.prefill / prefills / PS_PER_S, facts.decode / decodings / PS_PER_S
+    lost = [*np.diff(covered).tolist(), decodings * window - covered[-1]]
+    return GpuTime(
+        prefills * window * each[0],
+        worked * each[0],
+        decodings * window * each[1],
+        covered[0] * each[1],
+        tuple(part * each[1] for part in lost),
+    )
+
+
+def union_ps(where: Times, begin: Times, end: Times) -> int:
+    """The time that the intervals [begin, end) cover, each place by itself, added up.
+
+    >>> union_ps(np.array([0, 0, 1]), np.array([0, 5, 0]), np.array([10, 12, 3]))
+    15
+    """
+    if not len(where):
+        return 0
+    order = np.lexsort((begin, where))
+    where, begin, end = where[order], begin[order], np.maximum(end, begin)[order]
+    total = 0
+    starts = np.flatnonzero(np.r_[True, where[1:] != where[:-1]])
+    for first, after in zip(starts, [*starts[1:], len(where)], strict=True):
+        low, high = begin[first:after], end[first:after]
+        before = np.r_[low[0], np.maximum.accumulate(high)[:-1]]
+        total += int(np.maximum(high - np.maximum(low, before), 0).sum())
+    return total
