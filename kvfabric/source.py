@@ -88,8 +88,11 @@ def _merged(under: Any, over: Any) -> Any:
 
 def read_source(path: str | Path) -> Source:
     """Read a YAML mapping. Raises `ScenarioError` with the place of whatever is wrong."""
-    shown = str(path)
-    text = _text(Path(path), shown)
+    return parsed(_text(Path(path), str(path)), str(path))
+
+
+def parsed(text: str, shown: str) -> Source:
+    """The same for a text that is already there; ``shown`` names it in errors."""
     source = Source(shown, {}, text)
     try:
         _refuse_aliases(text, source)

@@ -16,10 +16,10 @@ Examples:
 """
 )
 @study_command
-def command(scenario: Path, **options: object) -> None:
+def command(scenario: Path, **options: object) -> int:
     """Compare the alternatives of SCENARIO; print a table and a verdict, write a report.
 
     An existing results folder of the same scenario is resumed: finished cells are kept, and more
     --seeds extend it.
     """
-    compare_and_report(scenario, compare=True, **options)  # type: ignore[arg-type]
+    return compare_and_report(scenario, compare=True, **options)  # type: ignore[arg-type]

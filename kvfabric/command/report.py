@@ -4,11 +4,18 @@ from pathlib import Path
 
 import click
 
-from kvfabric.command.study import tell
+from kvfabric.command.study import assert_option, tell
 
 
-@click.command(epilog="Example: kvfabric report out/first-look")
+@click.command(
+    epilog="""\b
+Examples:
+  kvfabric report out/first-look
+  kvfabric report out/first-look --assert 'choice: over_budget<1%'
+"""
+)
 @click.argument("results", type=click.Path(path_type=Path))
-def command(results: Path) -> None:
+@assert_option
+def command(results: Path, asserted: tuple[str, ...]) -> int:
     """Write the report of a RESULTS folder and print its table and verdict; nothing is run."""
-    tell(results)
+    return tell(results, asserted)

@@ -12,9 +12,10 @@ from kvfabric.command.study import compare_and_report, study_command
 Examples:
   kvfabric run scenarios/first-look.yaml
   kvfabric run scenarios/first-look.yaml --emulator fluid --count 1000
+  kvfabric run scenarios/first-look.yaml --assert 'over_budget<5%' --assert 'drops<=0'
 """
 )
 @study_command
-def command(scenario: Path, **options: object) -> None:
+def command(scenario: Path, **options: object) -> int:
     """Run SCENARIO with the values that stand outside its `compare`."""
-    compare_and_report(scenario, compare=False, **options)  # type: ignore[arg-type]
+    return compare_and_report(scenario, compare=False, **options)  # type: ignore[arg-type]

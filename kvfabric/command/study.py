@@ -6,11 +6,15 @@ import shlex
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from topo.error import KvfabricError
+
+if TYPE_CHECKING:
+    from analysis.assertion import Assertion
+    from analysis.report import Result
 
 _OPTIONS: Final = (
     click.argument("scenario", type=click.Path(path_type=Path)),
@@ -62,11 +66,24 @@ _OPTIONS: Final = (
     ),
 )
 
-Command = Callable[..., None]
+Command = Callable[..., int | None]
+
+
+def assert_option(function: Command) -> Command:
+    """Give a command ``--assert``, which may stand several times."""
+    return click.option(
+        "--assert",
+        "asserted",
+        multiple=True,
+        metavar="CONDITION",
+        help="Exit 1 unless this holds, as 'over_budget<1%' or 'choice: handoff_p99 <= 25ms'; "
+        "see docs/results.md. May stand several times.",
+    )(function)
 
 
 def study_command(function: Command) -> Command:
     """Give a command the options that choose a scenario, its requests and its results folder."""
+    function = assert_option(function)
     for option in reversed(_OPTIONS):
         function = option(function)
     return function
@@ -102,9 +119,19 @@ def overrides_of(
 
 
 def compare_and_report(
-    scenario: Path, *, compare: bool, out: Path | None, jobs: int | None, **chosen: Any
-) -> None:
-    """Load, check, run what is missing, and tell: table, verdict, the report's path."""
+    scenario: Path,
+    *,
+    compare: bool,
+    out: Path | None,
+    jobs: int | None,
+    asserted: tuple[str, ...],
+    **chosen: Any,
+) -> int:
+    """Load, check, run what is missing, and tell: table, verdict, the report's path.
+
+    Returns the exit code, as `tell` does.
+    """
+    _read(asserted)
     from kvfabric.compare import run_study
     from kvfabric.load import load
     from kvfabric.progress import progress
@@ -124,7 +151,7 @@ def compare_and_report(
             progress=tick,
             reproduce=shlex.join(["kvfabric", *sys.argv[1:]]),
         )
-    tell(place)
+    return tell(place, asserted)
 
 
 def _has_trace(scenario: Path) -> bool:
@@ -134,14 +161,18 @@ def _has_trace(scenario: Path) -> bool:
     return isinstance(requests, dict) and "trace" in requests
 
 
-def tell(place: Path) -> None:
-    """Write the report of a results folder and print its table and verdict."""
+def tell(place: Path, asserted: tuple[str, ...] = ()) -> int:
+    """Write the report of a results folder and print its table and verdict.
+
+    Returns 0, or 1 when a condition of ``asserted`` does not hold; each is told.
+    """
     from rich.console import Console
 
     from analysis.record import read_study
     from analysis.report import result, write_report
     from analysis.table import table
 
+    conditions = _read(asserted)
     found = result(read_study(place))
     report = write_report(place, found)
     console = Console()
@@ -150,3 +181,31 @@ def tell(place: Path) -> None:
     console.print(table(found.summaries, found.study.manifest))
     console.print(found.verdict.text(), markup=False, highlight=False)
     console.print(f"\nreport: {report}", markup=False, highlight=False, soft_wrap=True)
+    return held(found, conditions)
+
+
+def _read(asserted: tuple[str, ...]) -> "list[Assertion]":
+    """Every condition read, so that a wrong one is told before anything runs."""
+    if not asserted:
+        return []
+    from analysis.assertion import assertion
+
+    return [assertion(text) for text in asserted]
+
+
+def held(found: "Result", asserted: "list[Assertion]") -> int:
+    """Say of every condition whether it holds; 1 when one does not, else 0."""
+    if not asserted:
+        return 0
+    from analysis.assertion import HOLDS, UNDECIDED, decide
+
+    chosen = found.verdict.choice
+    choice = (chosen.fabric, chosen.policy) if chosen is not None else None
+    code = 0
+    for condition in asserted:
+        outcome = decide(condition, found.samples, found.study.manifest, choice)
+        click.echo(outcome.text())
+        if outcome.standing == UNDECIDED:
+            click.echo("  the evidence does not show it; more seeds, or end it with `observed`")
+        code |= outcome.standing != HOLDS
+    return code

@@ -1,0 +1,35 @@
+"""Tables as GitHub Markdown (GitHub Flavored Markdown, section 4.10), with strangers' labels safe.
+
+A label is shown as it stands: what Markdown or HTML would read as markup is escaped, and line
+breaks become spaces.
+"""
+
+import re
+from collections.abc import Sequence
+
+_SPECIAL = re.compile(r"([\\`*_{}\[\]()<>#+|~!&@$])")
+
+
+def escaped(text: str) -> str:
+    """A label as plain text inside Markdown; a link or mention in it stays text.
+
+    >>> print(escaped("a|b <script> @team"))
+    a\\|b \\<script\\> \\@team
+    """
+    plain = "".join(c if c.isprintable() else " " for c in text)
+    return _SPECIAL.sub(r"\\\1", plain)
+
+
+def table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A table with a head, its cells escaped.
+
+    >>> print(table(("a", "b"), [("x", "1 %")]))
+    | a | b |
+    | --- | --- |
+    | x | 1 % |
+    """
+    lines = [columns, ["---"] * len(columns), *rows]
+    return "\n".join(
+        "| " + " | ".join(cell if place == 1 else escaped(cell) for cell in line) + " |"
+        for place, line in enumerate(lines)
+    )
