@@ -6,7 +6,7 @@ needs no request to move, so that a study is refused before anything is written.
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -20,6 +20,7 @@ from emulate.marking import Threshold
 from emulate.packet import PacketEmulator
 from emulate.transport import Transport
 from kvfabric.background import sources_of
+from kvfabric.collective import collectives_of
 from kvfabric.fault import faults_of
 from kvfabric.handoff import handoff_of
 from kvfabric.quantity import Rate
@@ -108,7 +109,7 @@ def stage(scenario: Scenario, source: Source) -> Stage:
     """Build what the scenario names; every refusal carries its place in the file."""
     fabric = fabric_of(scenario, source)
     routes = equal_cost(fabric)
-    deployment = deployment_of(scenario, source, fabric)
+    deployment = deployment_of(scenario, source, fabric, routes)
     discipline, transport = network_of(scenario, source)
     pools = deployment.prefill.instances, deployment.decode.instances
     dp = deployment.prefill.dp, deployment.decode.dp
@@ -178,7 +179,7 @@ def _plain(rate: Rate | None) -> int | None:
     return None if rate is None else int(rate)
 
 
-def deployment_of(scenario: Scenario, source: Source, fabric: Fabric) -> Deployment:
+def deployment_of(scenario: Scenario, source: Source, fabric: Fabric, routes: Routes) -> Deployment:
     """The prefill and the decode pool on the fabric's hosts."""
     with located(source, "model"):
         kind = model(scenario.model)
@@ -192,8 +193,11 @@ def deployment_of(scenario: Scenario, source: Source, fabric: Fabric) -> Deploym
             card = gpu(name)
         with located(source, "instance", side, "tp"):
             groups = instances(fabric, role, part.tp)
-            pools.append(Pool(groups, kind, card, part.tp, part.max_batch, dp=part.dp))
-            _ = pools[-1].kv_capacity_bytes
+            pool = Pool(groups, kind, card, part.tp, part.max_batch, dp=part.dp)
+            _ = pool.kv_capacity_bytes
+        with located(source, "collective"):
+            waits = collectives_of(scenario.collective, kind, fabric, routes, groups)
+            pools.append(replace(pool, collectives=waits))
     with located(source, "handoff"):
         cut = handoff_of(scenario.handoff)
     with located(source, "instance"):

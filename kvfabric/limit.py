@@ -72,6 +72,10 @@ def not_modelled(scenario: Scenario) -> list[str]:
         *_ALWAYS,
         *_of_handoff(scenario.handoff),
         *_of_ranks(scenario),
+        "Steps of instances that span servers do not wait for their collectives; see `collective`."
+        if scenario.collective is None
+        else "Collectives on the critical path are delays over an idle fabric: they neither queue "
+        "behind other traffic nor add to it; `background` does.",
         "Background flows have no effect on what the GPUs compute."
         if scenario.background
         else "Nothing but hand-offs crosses the fabric.",

@@ -12,6 +12,7 @@ from analysis.record import FLOWS, PORTS, Cell, CellManifest, FabricFact, cell_i
 from emulate.fluid import FluidEmulator
 from kvfabric.background import background_told
 from kvfabric.build import Stage, policy_of, requests_of
+from kvfabric.collective import collectives_told, waiting
 from kvfabric.fault import faults_told
 from kvfabric.handoff import handoff_told, orchestration_told
 from kvfabric.load import Alternative
@@ -86,7 +87,9 @@ def run_cell(job: CellJob, progress: Callable[[int, int], None] | None = None) -
         replace(
             manifest,
             duration_ps=_network_ps(outcome, telemetry),
-            totals={name: int(value) for name, value in sorted(telemetry.totals.items())},
+            totals=dict(
+                sorted((telemetry.totals | waiting(ready.deployment, outcome.requests)).items())
+            ),
             notes=[*notes, *outcome.notes],
         ),
         outcome.requests,
@@ -181,6 +184,7 @@ def settings_of(scenario: Scenario, ready: Stage) -> dict[str, str]:
         "control delay": show_duration(scenario.run.control_delay),
         "hand-off": handoff_told(scenario.handoff),
         "orchestration": orchestration_told(scenario.handoff.orchestration),
+        "collectives": collectives_told(scenario.collective, pools),
         "background": background_told(scenario.background),
         "faults": faults_told(scenario.faults),
     }

@@ -98,6 +98,14 @@ class InstancesPart(Part, frozen=True):
     decode: InstancePart = msgspec.field(default_factory=InstancePart)
 
 
+class CollectivePart(Part, frozen=True):
+    """Instances that span servers wait for their all-reduces: so many a layer, ``extra`` for what
+    software adds to a message."""
+
+    per_layer: Small = 2
+    extra: Duration = written(Duration, "0us")
+
+
 class OrchestrationPart(Part, frozen=True):
     """What a hand-off waits for beside its bytes: see `traffic.orchestration`."""
 
@@ -217,6 +225,7 @@ class Scenario(Part, frozen=True):
     handoff: HandoffPart = msgspec.field(default_factory=HandoffPart)
     policy: str | dict[str, str | int | float | bool] = "least_loaded"
     network: NetworkPart = msgspec.field(default_factory=NetworkPart)
+    collective: CollectivePart | None = None
     background: tuple[BackgroundPart, ...] = ()
     faults: tuple[FaultPart, ...] = ()
     slo: SloPart = msgspec.field(default_factory=SloPart)

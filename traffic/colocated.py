@@ -40,14 +40,15 @@ class Colocated:
         self._batch = [
             Batch(
                 pool.model,
-                pool.step_time,
+                pool.time_of(instance),
                 pool.max_batch,
                 pool.kv_dtype,
                 capacity_bytes=pool.kv_capacity_bytes,
                 rules=rules,
                 priority=priority,
             )
-            for pool in self._pool
+            for pool in pools
+            for instance in range(len(pool.instances))
         ]
         self._first = loop.batches(self, len(self._batch))
 

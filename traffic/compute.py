@@ -166,21 +166,25 @@ def decode_step(
     tp: int,
     efficiency: Efficiency | None = None,
     kv_dtype: str | None = None,
+    dp: int = 1,
 ) -> DecodeCost:
-    """What a decode step costs on ``tp`` GPUs; refuses a group that the model cannot run on."""
-    return _decode_step(model, gpu, tp, efficiency, kv_dtype)
+    """What a decode step costs on ``tp`` GPUs; refuses a group that the model cannot run on.
+
+    ``dp`` groups of ranks read the caches of different requests, taken to be equally many bytes.
+    """
+    return _decode_step(model, gpu, tp, efficiency, kv_dtype, dp)
 
 
 @lru_cache(maxsize=256)
 def _decode_step(
-    model: Model, gpu: Gpu, tp: int, stated: Efficiency | None, kv_dtype: str | None
+    model: Model, gpu: Gpu, tp: int, stated: Efficiency | None, kv_dtype: str | None, dp: int
 ) -> DecodeCost:
     _check(model, gpu, tp)
     reached = stated or efficiency(gpu)
     per_sequence = 2 * model.active_parameters * PS_PER_S
     per_sequence_ps = per_sequence / (Fraction(reached.mfu) * _flops(model, gpu) * tp)
     # A rank reads its shard; its query heads' arithmetic on that shard can be the larger for MLA.
-    read = _read_ps(1, gpu, model.shards(tp), reached)
+    read = _read_ps(1, gpu, model.shards(tp // dp) * dp, reached)
     arithmetic = _attention_flop_per_byte(model, kv_dtype) * PS_PER_S
     arithmetic /= Fraction(reached.mfu) * gpu.bf16_flops * tp
     return DecodeCost(

@@ -47,16 +47,16 @@ class Disaggregated:
         self._batch = [
             Batch(
                 decode.model,
-                decode.step_time,
+                decode.time_of(instance),
                 decode.max_batch,
                 decode.kv_dtype,
                 capacity_bytes=self._capacity,
                 rules=rules,
                 priority=priority,
             )
-            for _ in decode.instances
+            for instance in range(len(decode.instances))
         ]
-        releases.boundary = lambda instance, at: self._batch[instance].next_boundary(at)
+        self._prompt = [prefill.time_of(i) for i in range(len(prefill.instances))]
         self._first = loop.batches(self, len(self._batch))
         releases.boundary = lambda decode, at: self._batch[decode].next_boundary(at)
         self._whole = all_layers(prefill.model)
@@ -87,7 +87,7 @@ class Disaggregated:
         request = self._queue[instance].take()
         self._busy[instance] = True
         ledger = self._ledger
-        took = self._prefill.step_time.prefill_ps(ledger.input_tokens[request])
+        took = self._prompt[instance].prefill_ps(ledger.input_tokens[request])
         ledger.prefill_start_ps[request] = now
         self._loop.at(now + took, PREFILL_END, request)
         if self._chunks and ledger.output_tokens[request]:
@@ -141,7 +141,7 @@ class Disaggregated:
         parts = [(release, self._whole)]
         if self._chunks:
             start = ledger.prefill_start_ps[request]
-            took = self._prefill.step_time.prefill_ps(tokens)
+            took = self._prompt[prefill].prefill_ps(tokens)
             parts = [
                 (max(start + took * done // self._whole.total, now) + delay, layers)
                 for layers, done in self._chunks

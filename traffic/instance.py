@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from topo.fabric import Fabric, Role
 from topo.route import Routes
 from topo.unit import PS_PER_S
+from traffic.collective import Collective, Spanned
 from traffic.compute import (
     DEFAULT_RESERVE,
     DecodeCost,
@@ -159,6 +160,8 @@ class Pool:
     ``dp`` ranks of attention data parallelism cut an instance into as many groups of tp / dp ranks,
     one of which holds a request's cache while all compute together (SGLang's DP attention:
     sgl-project/sglang#5681). Requests take the groups in turn; their memory is counted together.
+
+    ``collectives`` has one entry an instance, None where it lies in one server, or none at all.
     """
 
     instances: tuple[tuple[int, ...], ...]
@@ -170,6 +173,7 @@ class Pool:
     reserve: float = DEFAULT_RESERVE
     kv_dtype: str | None = None
     measured: Measurements | None = None
+    collectives: tuple[Collective | None, ...] = ()
     dp: int = 1
 
     def __post_init__(self) -> None:
@@ -182,6 +186,11 @@ class Pool:
             raise ComputeError("pool without instances: give at least one tuple of hosts")
         if self.max_batch < 1:
             raise ComputeError(f"max_batch {self.max_batch}: must be at least 1; write e.g. 256")
+        if len(self.collectives) not in (0, len(self.instances)):
+            raise ComputeError(
+                f"{len(self.collectives)} collectives for {len(self.instances)} instances; give "
+                "one each, or none"
+            )
         for hosts in self.instances:
             if len(hosts) != self.tp:
                 raise ComputeError(
@@ -196,13 +205,19 @@ class Pool:
     @cached_property
     def decode_cost(self) -> DecodeCost:
         """What a decode step costs."""
-        return decode_step(self.model, self.gpu, self.tp, self.efficiency, self.kv_dtype)
+        stated = self.efficiency
+        return decode_step(self.model, self.gpu, self.tp, stated, self.kv_dtype, self.dp)
 
     @cached_property
     def step_time(self) -> StepTime:
         """What prompts and steps take: as measured, or by the roofline."""
         roofline = Roofline(self.prefill_cost, self.decode_cost, self.kv_dtype)
         return Measured(self.measured, roofline) if self.measured else roofline
+
+    def time_of(self, instance: int) -> StepTime:
+        """What prompts and steps take on one instance, with the messages between its servers."""
+        waits = self.collectives[instance] if self.collectives else None
+        return self.step_time if waits is None else Spanned(self.step_time, waits)
 
     @cached_property
     def kv_capacity_bytes(self) -> int:

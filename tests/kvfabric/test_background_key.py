@@ -149,6 +149,24 @@ def test_an_mla_model_hands_over_to_the_data_parallel_rank_that_owns_the_request
     assert cell.flows["bytes"].tolist() == cell.requests["kv_bytes"].tolist()
 
 
+def test_twenty_microseconds_a_message_are_told_apart_from_what_they_cause(tmp_path: Path) -> None:
+    spans = "instance: {prefill: {tp: 8}, decode: {tp: 8}}\ncollective: {extra: EXTRA}\n"
+    cells = [run(tmp_path, spans.replace("EXTRA", extra)) for extra in ("0us", "20us")]
+    one, other = (cell.manifest.totals for cell in cells)
+    output = whole(cells[0].requests, "output_tokens")
+    # 36 layers, 2 all-reduces each, and a ring of the 3 servers that 8 neighbours lie in: 4 hops.
+    messages = 36 * 2 * 4 * int((1 + output).sum())
+    assert one["collective.messages"] == other["collective.messages"] == messages
+    more = other["collective.latency_ps"] - one["collective.latency_ps"]
+    assert more == messages * 20 * 10**6
+    late = [mean(c.requests, "finish_ps", "arrival_ps") for c in cells]
+    assert 8 * (late[1] - late[0]) > more  # and the waiting that it causes
+    assert one["collective.requests"] == 8
+    alone = run(tmp_path, "collective: {}\n")
+    assert "collective.messages" not in alone.manifest.totals
+    assert alone.manifest.settings["collectives"].endswith("decode: none spans servers")
+
+
 @pytest.mark.parametrize(
     ("more", "told"),
     [

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
@@ -147,6 +147,7 @@ def test_the_report_of_197_ms_with_a_transfer_of_29_can_be_told_part_by_part() -
     assert 197 - 29 - 58 - 32 == 78
 
 
+@settings(suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(st.integers(0, 100), min_size=1, max_size=30), st.integers(1, 4))
 def test_routers_dispatch_first_come_first_served_and_none_idles_while_one_waits(
     arrivals: list[int], routers: int
@@ -286,6 +287,11 @@ def test_data_parallel_attention_keeps_one_latent_a_group_and_so_more_of_them() 
     assert four == 4 * one
     plain = deployment(kind="Llama-3.1-8B", tp=(8, 8)).decode.kv_capacity_bytes
     assert deployment(kind="Llama-3.1-8B", tp=(8, 8), dp=(1, 4)).decode.kv_capacity_bytes == plain
+    costs = [
+        deployment(kind="DeepSeek-V3", tp=(8, 8), dp=(1, n)).decode.decode_cost for n in (1, 4)
+    ]
+    assert costs[0].base_ps(8) == costs[1].base_ps(8)
+    assert costs[0].kv_scaled > costs[1].kv_scaled  # fewer bytes of latent a rank
     with pytest.raises(ComputeError, match="dp 3: 8 ranks do not divide"):
         deployment(tp=(8, 8), dp=(1, 3))
 
