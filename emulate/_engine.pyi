@@ -345,6 +345,70 @@ class Reference:
     def port_table(self) -> dict[str, NDArray[numpy.int64]]: ...
     def totals(self) -> dict[str, int]: ...
 
+class Core:
+    def __init__(
+        self,
+        *,
+        fabric: FabricSetting,
+        routes: RouteSetting,
+        discipline: DisciplineSetting,
+        transport: TransportSetting,
+        faults: Sequence[FaultSetting],
+        seed: int,
+        tick_ps: int,
+    ) -> None: ...
+    def submit(
+        self,
+        *,
+        flow: Annotated[
+            NDArray[numpy.int64],
+            {"shape": (None,), "order": "C", "device": "cpu", "writable": False},
+        ],
+        handoff: Annotated[
+            NDArray[numpy.int64],
+            {"shape": (None,), "order": "C", "device": "cpu", "writable": False},
+        ],
+        source: Annotated[
+            NDArray[numpy.int32],
+            {"shape": (None,), "order": "C", "device": "cpu", "writable": False},
+        ],
+        destination: Annotated[
+            NDArray[numpy.int32],
+            {"shape": (None,), "order": "C", "device": "cpu", "writable": False},
+        ],
+        bytes: Annotated[
+            NDArray[numpy.int64],
+            {"shape": (None,), "order": "C", "device": "cpu", "writable": False},
+        ],
+        descriptors: Annotated[
+            NDArray[numpy.int64],
+            {"shape": (None,), "order": "C", "device": "cpu", "writable": False},
+        ],
+        entropy: Annotated[
+            NDArray[numpy.uint32],
+            {"shape": (None,), "order": "C", "device": "cpu", "writable": False},
+        ],
+        path: Annotated[
+            NDArray[numpy.int32],
+            {"shape": (None,), "order": "C", "device": "cpu", "writable": False},
+        ],
+        priority: Annotated[
+            NDArray[numpy.uint8],
+            {"shape": (None,), "order": "C", "device": "cpu", "writable": False},
+        ],
+        release_ps: Annotated[
+            NDArray[numpy.int64],
+            {"shape": (None,), "order": "C", "device": "cpu", "writable": False},
+        ],
+    ) -> int: ...
+    def advance(self, until_ps: int) -> tuple[int, NDArray[numpy.int64]]: ...
+    def path(self, flow: int) -> list[int]: ...
+    def observe(self) -> dict[str, NDArray[numpy.generic]]: ...
+    def flow_table(self) -> dict[str, NDArray[numpy.int64]]: ...
+    def hop_table(self) -> dict[str, NDArray[numpy.int64]]: ...
+    def port_table(self) -> dict[str, NDArray[numpy.int64]]: ...
+    def totals(self) -> dict[str, int]: ...
+
 def ideal_ps(
     *,
     bytes: int,

@@ -6,7 +6,7 @@ is integer picoseconds. docs/packet-model.md lists the modelling choices with th
 """
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,6 +34,9 @@ from traffic.emulator import COMPLETION, FLOW, Advance, Table, Telemetry
 OBSERVATION_TICK_PS: Final = 10 * PS_PER_US
 """Link state is latched at multiples of this, so that no policy sees the present."""
 
+EngineName = Literal["auto", "core", "reference"]
+"""Which engine moves the packets; the results are the same."""
+
 _MOST_FLOWS: Final = 2**28
 
 
@@ -47,7 +50,8 @@ class PacketEmulator:
     Refuses with one line, at the start, what cannot be: buffers too small for their headrooms and
     reserves or for one frame, a release level below zero, rates out of range. A flow is refused
     when its hosts are unknown, unreachable or the same, when it is empty, or when its release lies
-    in the past. The same arguments and submissions give the same bytes.
+    in the past. The same arguments and submissions give the same bytes, with either ``engine``:
+    the reference, or the fast core (docs/packet-core.md).
     """
 
     def __init__(
@@ -60,6 +64,7 @@ class PacketEmulator:
         seed: int,
         faults: Sequence[Fault] = (),
         tick_ps: int = OBSERVATION_TICK_PS,
+        engine: EngineName = "auto",
     ) -> None:
         self.fabric = fabric
         self.discipline = Discipline() if discipline is None else discipline
@@ -75,7 +80,10 @@ class PacketEmulator:
         refuse_rates(fabric)
         headroom = port_headroom(fabric, self.discipline, self.transport)
         refuse_buffers(fabric, self.discipline, self.transport, headroom)
-        self._engine = _engine.Reference(
+        if engine not in ("auto", "core", "reference"):
+            raise KvfabricError(f"engine {engine!r}: write auto, core or reference")
+        make = _engine.Reference if engine == "reference" else _engine.Core
+        self._engine: _engine.Reference | _engine.Core = make(
             fabric=fabric_setting(fabric),
             routes=route_setting(routes),
             discipline=discipline_setting(fabric, self.discipline, headroom),

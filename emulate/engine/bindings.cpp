@@ -7,6 +7,7 @@
 #include <nanobind/stl/vector.h>
 
 #include "bindings_decision.hpp"
+#include "core.hpp"
 #include "reference.hpp"
 
 namespace nb = nanobind;
@@ -108,7 +109,8 @@ std::vector<FaultSetting> fault_settings(const In<std::uint8_t>& kind,
     return faults;
 }
 
-std::int64_t submit(Reference& engine, const In<std::int64_t>& flow,
+template <typename Engine>
+std::int64_t submit(Engine& engine, const In<std::int64_t>& flow,
                     const In<std::int64_t>& handoff, const In<std::int32_t>& source,
                     const In<std::int32_t>& destination, const In<std::int64_t>& bytes,
                     const In<std::int64_t>& descriptors, const In<std::uint32_t>& entropy,
@@ -123,7 +125,8 @@ std::int64_t submit(Reference& engine, const In<std::int64_t>& flow,
     return engine.submit(flows);
 }
 
-nb::tuple advance(Reference& engine, Time until_ps) {
+template <typename Engine>
+nb::tuple advance(Engine& engine, Time until_ps) {
     Time now = 0;
     {
         nb::gil_scoped_release release;
@@ -134,11 +137,13 @@ nb::tuple advance(Reference& engine, Time until_ps) {
     return nb::make_tuple(now, array_of(std::move(done)));
 }
 
-std::vector<std::uint32_t> path(const Reference& engine, std::size_t flow) {
-    return engine.path(engine.flows().at(flow));
+template <typename Engine>
+std::vector<std::uint32_t> path(const Engine& engine, std::size_t flow) {
+    return engine.path(flow);
 }
 
-nb::dict observe(const Reference& engine) {
+template <typename Engine>
+nb::dict observe(const Engine& engine) {
     const LinkState& state = engine.latched();
     nb::dict table;
     table["queued_bytes"] = array_of(state.queued);
@@ -147,11 +152,13 @@ nb::dict observe(const Reference& engine) {
     return table;
 }
 
-nb::dict flow_table(const Reference& engine) {
+template <typename Engine>
+nb::dict flow_table(const Engine& engine) {
     std::vector<const Flow*> flows;
     std::vector<Blame> blames;
     const std::vector<Blame> all = engine.blames();
-    for (const Flow& flow : engine.flows()) {
+    const auto& rows = engine.flows();
+    for (const Flow& flow : rows) {
         if (!flow.submitted) continue;
         flows.push_back(&flow);
         blames.push_back(all[static_cast<std::size_t>(flow.setting.flow)]);
@@ -191,7 +198,8 @@ nb::dict flow_table(const Reference& engine) {
     return table;
 }
 
-nb::dict hop_table(const Reference& engine) {
+template <typename Engine>
+nb::dict hop_table(const Engine& engine) {
     const std::vector<HopWait> waits = engine.hop_waits();
     nb::dict table;
     table["flow"] = column(waits, [](const HopWait& w) { return w.flow; });
@@ -202,7 +210,8 @@ nb::dict hop_table(const Reference& engine) {
     return table;
 }
 
-nb::dict port_table(const Reference& engine) {
+template <typename Engine>
+nb::dict port_table(const Engine& engine) {
     const Time now = engine.now();
     nb::dict table;
     const auto put = [&](const char* name, auto number) {
@@ -223,7 +232,8 @@ nb::dict port_table(const Reference& engine) {
     return table;
 }
 
-nb::dict totals(const Reference& engine) {
+template <typename Engine>
+nb::dict totals(const Engine& engine) {
     const Totals& t = engine.totals();
     nb::dict table;
     table["events"] = t.events;
@@ -253,6 +263,28 @@ Time ideal_ps(Bytes bytes, std::int64_t descriptors, Bytes mtu, Time issue_ps,
     const Segment segment(bytes, descriptors, mtu);
     return recurrence ? ideal_by_recurrence(segment, hops, issue_ps)
                       : ideal(segment, hops, issue_ps);
+}
+
+template <typename Engine>
+void bind_engine(nb::module_& m, const char* name) {
+    nb::class_<Engine>(m, name)
+        .def(nb::init<FabricSetting, RouteSetting, DisciplineSetting, TransportSetting,
+                      const std::vector<FaultSetting>&, std::uint64_t, Time>(),
+             nb::kw_only(), "fabric"_a, "routes"_a, "discipline"_a, "transport"_a, "faults"_a,
+             "seed"_a, "tick_ps"_a)
+        .def("submit", &submit<Engine>, nb::kw_only(), "flow"_a, "handoff"_a, "source"_a, "destination"_a,
+             "bytes"_a, "descriptors"_a, "entropy"_a, "path"_a, "priority"_a, "release_ps"_a)
+        .def("advance", &advance<Engine>, "until_ps"_a,
+             nb::sig("def advance(self, until_ps: int) -> tuple[int, NDArray[numpy.int64]]"))
+        .def("path", &path<Engine>, "flow"_a)
+        .def("observe", &observe<Engine>, nb::sig("def observe(self) -> dict[str, NDArray[numpy.generic]]"))
+        .def("flow_table", &flow_table<Engine>,
+             nb::sig("def flow_table(self) -> dict[str, NDArray[numpy.int64]]"))
+        .def("hop_table", &hop_table<Engine>,
+             nb::sig("def hop_table(self) -> dict[str, NDArray[numpy.int64]]"))
+        .def("port_table", &port_table<Engine>,
+             nb::sig("def port_table(self) -> dict[str, NDArray[numpy.int64]]"))
+        .def("totals", &totals<Engine>, nb::sig("def totals(self) -> dict[str, int]"));
 }
 
 }  // namespace
@@ -299,24 +331,8 @@ NB_MODULE(_engine, m) {
 
     bind_decisions(m);
 
-    nb::class_<Reference>(m, "Reference")
-        .def(nb::init<FabricSetting, RouteSetting, DisciplineSetting, TransportSetting,
-                      const std::vector<FaultSetting>&, std::uint64_t, Time>(),
-             nb::kw_only(), "fabric"_a, "routes"_a, "discipline"_a, "transport"_a, "faults"_a,
-             "seed"_a, "tick_ps"_a)
-        .def("submit", &submit, nb::kw_only(), "flow"_a, "handoff"_a, "source"_a, "destination"_a,
-             "bytes"_a, "descriptors"_a, "entropy"_a, "path"_a, "priority"_a, "release_ps"_a)
-        .def("advance", &advance, "until_ps"_a,
-             nb::sig("def advance(self, until_ps: int) -> tuple[int, NDArray[numpy.int64]]"))
-        .def("path", &path, "flow"_a)
-        .def("observe", &observe, nb::sig("def observe(self) -> dict[str, NDArray[numpy.generic]]"))
-        .def("flow_table", &flow_table,
-             nb::sig("def flow_table(self) -> dict[str, NDArray[numpy.int64]]"))
-        .def("hop_table", &hop_table,
-             nb::sig("def hop_table(self) -> dict[str, NDArray[numpy.int64]]"))
-        .def("port_table", &port_table,
-             nb::sig("def port_table(self) -> dict[str, NDArray[numpy.int64]]"))
-        .def("totals", &totals, nb::sig("def totals(self) -> dict[str, int]"));
+    bind_engine<Reference>(m, "Reference");
+    bind_engine<Core>(m, "Core");
 
     m.def("ideal_ps", &ideal_ps, nb::kw_only(), "bytes"_a, "descriptors"_a, "mtu"_a, "issue_ps"_a,
           "rates_bps"_a, "delays_ps"_a, "recurrence"_a);

@@ -6,6 +6,8 @@
 // without preamble and gap.
 #pragma once
 
+#include <algorithm>
+
 #include "time.hpp"
 
 namespace kvfabric {
@@ -22,6 +24,9 @@ inline constexpr Bytes cnp_wire = data_overhead + 16;
 
 // Priority flow control frame: the least Ethernet frame (IEEE 802.1Qbb).
 inline constexpr Bytes pause_wire = preamble_and_gap + 64;
+
+// The shortest frame: one byte of payload.
+inline constexpr Bytes least_wire = std::min(data_overhead + 1, ack_wire);
 
 static_assert(data_overhead == 82);
 static_assert(ack_wire - preamble_and_gap >= 64, "an ACK is above the least Ethernet frame");

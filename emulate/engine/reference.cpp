@@ -13,30 +13,9 @@ std::vector<std::optional<SharedBuffer>> shared_buffers(const FabricSetting& fab
     std::vector<std::optional<SharedBuffer>> buffers(fabric.is_switch.size());
     for (std::size_t node = 0; node < buffers.size(); ++node) {
         if (fabric.is_switch[node] == 0) continue;
-        BufferSetting setting;
-        setting.total = fabric.buffer[node];
-        setting.reserve = discipline.reserve;
-        setting.xon_offset = discipline.xon_offset;
-        setting.alpha_q16 = discipline.alpha_q16;
-        setting.egress_q16 = discipline.egress_alpha_q16;
-        setting.lossless = discipline.lossless;
-        setting.headroom.assign(discipline.headroom.begin() + fabric.first[node],
-                                discipline.headroom.begin() + fabric.first[node + 1]);
-        buffers[node].emplace(setting);
+        buffers[node].emplace(buffer_setting(fabric, discipline, node));
     }
     return buffers;
-}
-
-std::vector<DcqcnSetting> controls(const TransportSetting& transport) {
-    std::vector<DcqcnSetting> all;
-    for (std::size_t port = 0; port < transport.least_bps.size(); ++port) {
-        DcqcnSetting setting = transport.dcqcn;
-        setting.least_bps = transport.least_bps[port];
-        setting.additive_bps = transport.additive_bps[port];
-        setting.hyper_bps = transport.hyper_bps[port];
-        all.push_back(setting);
-    }
-    return all;
 }
 
 }  // namespace

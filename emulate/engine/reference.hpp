@@ -13,6 +13,7 @@
 
 #include "blame.hpp"
 #include "buffer.hpp"
+#include "derive.hpp"
 #include "event.hpp"
 #include "fault.hpp"
 #include "ideal.hpp"
@@ -159,8 +160,9 @@ public:
     Time now() const { return now_; }
 
     // The ports that a flow's packets cross.
-    std::vector<std::uint32_t> path(const Flow& flow) const {
-        return {paths_.begin() + flow.path, paths_.begin() + flow.path + flow.hops};
+    std::vector<std::uint32_t> path(std::size_t flow) const {
+        const auto first = paths_.begin() + flows_.at(flow).path;
+        return {first, first + flows_[flow].hops};
     }
 
     // The parts of every flow's time, and the waits of last packets by (flow, hop): at the NIC the

@@ -1,0 +1,257 @@
+#include "core.hpp"
+
+#include <bit>
+
+namespace kvfabric {
+
+namespace {
+
+std::size_t index(std::int64_t value) { return static_cast<std::size_t>(value); }
+
+}  // namespace
+
+Core::Core(FabricSetting fabric, RouteSetting routes, DisciplineSetting discipline,
+           TransportSetting transport, const std::vector<FaultSetting>& faults,
+           std::uint64_t seed, Time tick)
+    : fabric_(std::move(fabric)), discipline_(std::move(discipline)),
+      transport_(std::move(transport)), router_(fabric_, std::move(routes)), seed_(mix(seed)),
+      ports_(fabric_.node.size()), rest_(ports_.size()), queues_(ports_.size() * 8),
+      lines_(queues_.size()),
+      nodes_(fabric_.is_switch.size()), control_(controls(transport_)), tick_(tick),
+      next_tick_(tick) {
+    shape_wire_ = {transport_.mtu + data_overhead, 0, 0, ack_wire, ack_wire, cnp_wire, 0, 0};
+    for (std::size_t n = 0; n < nodes_.size(); ++n) add_node(n);
+    for (std::size_t p = 0; p < ports_.size(); ++p) add_port(p);
+    for (const CoreNode& node : nodes_) {
+        worker_.node[node.is_host ? hosts : switches].push_back(
+            static_cast<std::uint32_t>(&node - nodes_.data()));
+    }
+    for (const Class of : {switches, hosts}) {
+        worker_.nodes[of] = Tournament(worker_.node[of].size());
+        for (std::uint32_t place = 0; place < worker_.node[of].size(); ++place) {
+            nodes_[worker_.node[of][place]].slot = place;
+        }
+    }
+    latched_.queued.assign(ports_.size(), 0);
+    latched_.paused.assign(ports_.size(), 0);
+    latched_.utilisation.assign(ports_.size(), 0.0);
+    busy_at_tick_.assign(ports_.size(), 0);
+    befall(faults);
+}
+
+void Core::add_node(std::size_t n) {
+    CoreNode& node = nodes_[n];
+    node.first = static_cast<std::uint32_t>(fabric_.first[n]);
+    node.count = static_cast<std::uint32_t>(fabric_.first[n + 1]) - node.first;
+    node.leaves = std::bit_ceil(std::max(node.count, 1U));
+    node.keys.assign(2 * std::size_t{node.leaves}, idle_key);
+    node.is_host = fabric_.is_switch[n] == 0;
+    if (!node.is_host) node.buffer.emplace(buffer_setting(fabric_, discipline_, n));
+}
+
+void Core::add_port(std::size_t p) {
+    CorePort& port = ports_[p];
+    CorePortRest& rest = rest_[p];
+    CoreNode& node = nodes_[index(fabric_.node[p])];
+    const std::size_t peer = index(fabric_.reverse[p]);
+    const std::size_t far = index(fabric_.node[peer]);
+    port.node = static_cast<std::uint32_t>(fabric_.node[p]);
+    port.id = static_cast<std::uint32_t>(p);
+    port.peer = static_cast<std::uint32_t>(peer);
+    port.local = static_cast<std::uint16_t>(p - node.first);
+    port.keys = node.keys.data();
+    port.leaves = node.leaves;
+    port.peer_at_host = fabric_.is_switch[far] == 0;
+    port.serialiser = Serialiser(fabric_.rate_bps[p]);
+    port.delay = fabric_.delay[p] + fabric_.latency[index(fabric_.node[p])];
+    port.marker = Marker(discipline_.kmin[p], discipline_.kmax[p], discipline_.pmax_q32[p]);
+    port.out.open(ports_[peer].in);
+    rest.scheduler = Scheduler(discipline_.strict, discipline_.weight);
+    rest.pauses_out.open(rest_[peer].pauses_in);
+    rest.per_byte_q16 = port.serialiser.per_byte();
+    rest.pause = port.serialiser.duration(most_quanta * quantum_bytes);
+    rest.pause_flight =
+        fabric_.delay[p] + std::max<Time>(0, discipline_.response[peer] - fabric_.latency[far]);
+    rest.stops.fill(PauseSender(rest.pause));
+
+    // The least time from an event here to one that it causes at the peer.
+    const Time least =
+        std::min(port.serialiser.duration(least_wire) + port.delay,
+                 port.serialiser.duration(pause_wire) + rest.pause_flight);
+    std::uint64_t& ahead =
+        lookahead_[node.is_host ? hosts : switches][port.peer_at_host ? hosts : switches];
+    ahead = std::min(ahead, static_cast<std::uint64_t>(std::min(least, farthest)) << stamp_shift);
+}
+
+std::int64_t Core::submit(const std::vector<FlowSetting>& flows) {
+    const std::size_t before = paths_.size();
+    std::vector<CoreFlow> taken;
+    std::vector<CoreRoute> routes;
+    for (std::size_t row = 0; row < flows.size(); ++row) {
+        CoreFlow flow;
+        CoreRoute route;
+        flow.setting = flows[row];
+        const auto source = static_cast<std::uint64_t>(flow.setting.source);
+        const auto destination = static_cast<std::uint64_t>(flow.setting.destination);
+        const std::uint64_t there = tuple_hash(seed_, source, destination, flow.setting.entropy);
+        const std::uint64_t back = tuple_hash(seed_, destination, source, flow.setting.entropy);
+        route.there = static_cast<std::uint32_t>(paths_.size());
+        bool routed = router_.resolve(flow.setting.source, flow.setting.destination, there,
+                                      flow.setting.path, paths_);
+        flow.hops = static_cast<std::uint8_t>(paths_.size() - route.there);
+        route.back = static_cast<std::uint32_t>(paths_.size());
+        routed = routed && router_.resolve(flow.setting.destination, flow.setting.source, back,
+                                           -1, paths_);
+        if (!routed) {
+            paths_.resize(before);
+            return static_cast<std::int64_t>(row);
+        }
+        flow.segment = Segment(flow.setting.bytes, flow.setting.descriptors, transport_.mtu);
+        const Sequence packets = flow.segment.packets();
+        route.last = packets - 1;
+        route.last_wire =
+            static_cast<std::uint32_t>(flow.segment.payload(packets - 1) + data_overhead);
+        std::vector<Hop> hops;
+        for (std::size_t hop = 0; hop < flow.hops; ++hop) {
+            const std::uint32_t port = paths_[route.there + hop];
+            hops.push_back({fabric_.rate_bps[port], ports_[port].delay});
+        }
+        flow.ideal = ideal(flow.segment, hops, transport_.issue);
+        flow.submitted = true;
+        taken.push_back(flow);
+        routes.push_back(route);
+    }
+    for (std::size_t row = 0; row < taken.size(); ++row) take(taken[row], routes[row]);
+    return -1;
+}
+
+void Core::take(const CoreFlow& flow, const CoreRoute& route) {
+    const std::size_t slot = index(flow.setting.flow);
+    if (slot >= flows_.size()) {
+        flows_.resize(slot + 1);
+        routes_.resize(slot + 1);
+        senders_.resize(slot + 1);
+        receivers_.resize(slot + 1);
+        worker_.marks.resize(slot + 1);
+    }
+    flows_[slot] = flow;
+    routes_[slot] = route;
+    CoreSender& sender = senders_[slot];
+    sender.packets = flow.segment.packets();
+    sender.window = GoBackNSender(sender.packets);
+    sender.port = paths_[route.there];
+    sender.priority = sender.place.priority = flow.setting.priority;
+    sender.uniform = flow.segment.uniform();
+    sender.release = flow.setting.release;
+    sender.rate = Dcqcn(fabric_.rate_bps[sender.port]);
+    receivers_[slot].port = paths_[route.back];
+    receivers_[slot].priority = flow.setting.priority;
+    CoreNode& node = nodes_[ports_[sender.port].node];
+    at(node, sender.release, EventKind::timer, sender.port,
+       flow_timers + 2 * static_cast<std::uint32_t>(slot));
+    worker_.nodes[hosts].set(node.slot, node.next());
+}
+
+std::vector<std::uint32_t> Core::path(std::size_t flow) const {
+    const auto first = paths_.begin() + routes_.at(flow).there;
+    return {first, first + flows_[flow].hops};
+}
+
+std::vector<Flow> Core::flows() const {
+    std::vector<Flow> rows;
+    for (std::size_t slot = 0; slot < flows_.size(); ++slot) {
+        const CoreFlow& flow = flows_[slot];
+        if (!flow.submitted) continue;
+        const CoreSender& sender = senders_[slot];
+        const CoreReceiver& receiver = receivers_[slot];
+        Flow row;
+        row.setting = flow.setting;
+        row.segment = flow.segment;
+        row.rate = sender.rate;
+        row.hops = flow.hops;
+        row.submitted = true;
+        row.ideal = flow.ideal;
+        row.finish = receiver.finish;
+        row.sender_done = sender.done;
+        row.marked = receiver.marked;
+        row.marked_by = worker_.marks[slot].port;
+        row.cnps = receiver.cnps;
+        row.resent = sender.resent;
+        row.timeouts = sender.timeouts;
+        row.spurious = flow.spurious;
+        row.lost = flow.lost;
+        rows.push_back(row);
+    }
+    return rows;
+}
+
+std::vector<Blame> Core::blames() const {
+    const std::vector<HopWait> waits =
+        worker_.trail.hops([&](std::uint32_t flow) { return receivers_[flow].accepted; });
+    std::vector<Time> start(flows_.size(), -1);
+    for (const CopyStart& copy : worker_.trail.starts()) {
+        if (receivers_[copy.flow].accepted == copy.attempt) start[copy.flow] = copy.start;
+    }
+    std::vector<Blame> all(flows_.size());
+    std::size_t first = 0;
+    for (std::size_t f = 0; f < flows_.size(); ++f) {
+        std::size_t end = first;
+        while (end < waits.size() && waits[end].flow == f) ++end;
+        if (receivers_[f].finish >= 0) {
+            all[f] = blame(senders_[f].blame, senders_[f].release, start[f], receivers_[f].finish,
+                           std::span(waits).subspan(first, end - first));
+        }
+        first = end;
+    }
+    return all;
+}
+
+std::vector<HopWait> Core::hop_waits() const {
+    std::vector<HopWait> rows =
+        worker_.trail.hops([&](std::uint32_t flow) { return receivers_[flow].accepted; });
+    for (std::size_t f = 0; f < flows_.size(); ++f) {
+        if (receivers_[f].finish < 0) continue;
+        const Blame& sender = senders_[f].blame.parts();
+        rows.push_back({static_cast<std::uint32_t>(f), senders_[f].port,
+                        static_cast<std::uint16_t>(receivers_[f].accepted), 0, sender.source,
+                        sender.paused});
+    }
+    std::sort(rows.begin(), rows.end(), in_hop_order);
+    return rows;
+}
+
+std::vector<Port> Core::ports() const {
+    std::vector<Port> rows;
+    rows.reserve(ports_.size());
+    for (const CorePort& port : ports_) {
+        const CorePortRest& rest = rest_[port.id];
+        Port& row = rows.emplace_back();
+        row.obeys = rest.obeys;
+        row.most_waiting = port.most_waiting;
+        row.sent_bytes = port.sent_bytes;
+        row.sent_packets = port.sent_packets;
+        row.busy_time = port.busy_time;
+        row.pauses = rest.pauses;
+        row.marked = port.marked;
+        row.drops = port.drops + ports_[port.peer].lost;
+    }
+    return rows;
+}
+
+Bytes Core::in_flight() const {
+    Bytes total = 0;
+    const auto count = [&](const Frame& frame) {
+        if (is_data(frame.shape())) total += wire_of(frame) - data_overhead;
+    };
+    for (const CorePort& port : ports_) {
+        port.in.each([&](const std::atomic<std::uint64_t>& head, std::uint64_t body) {
+            count({head.load(), body});
+        });
+    }
+    for (const FrameQueue& queue : queues_) {
+        for (std::uint32_t i = 0; i < queue.size(); ++i) count(queue[i]);
+    }
+    return total;
+}
+
+}  // namespace kvfabric

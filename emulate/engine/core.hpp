@@ -1,0 +1,217 @@
+// The fast engine: the same results as the reference's, without a global queue of events.
+//
+// A node can be affected only by what its links carry, and a link carries nothing sooner than its
+// propagation and the shortest frame's wire time. So time advances in spans: hosts and switches in
+// turn run up to the instant before which nothing that is not on its way can reach them. In a span
+// every node with work is visited once; a visit handles the node's events in the order of (time,
+// kind, port, lane), which is all that the order of events can be seen by. A span ends at ticks of
+// observation and at instants at which a flow may complete, so that advance returns with every node
+// at that instant. docs/packet-core.md tells more.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <queue>
+
+#include "core_flow.hpp"
+#include "core_port.hpp"
+#include "derive.hpp"
+#include "fault.hpp"
+#include "hash.hpp"
+#include "reference.hpp"
+
+namespace kvfabric {
+
+class Core {
+public:
+    Core(FabricSetting fabric, RouteSetting routes, DisciplineSetting discipline,
+         TransportSetting transport, const std::vector<FaultSetting>& faults, std::uint64_t seed,
+         Time tick);
+    Core(const Core&) = delete;
+    Core& operator=(const Core&) = delete;
+
+    // The least time from an event at a node to one that it causes at another.
+    Time lookahead() const;
+
+    // Takes all flows, or none: returns the index of the first one without a route, or -1.
+    std::int64_t submit(const std::vector<FlowSetting>& flows);
+
+    // Runs to the first instant at most until at which some flow completed.
+    Time advance(Time until);
+
+    const std::vector<std::uint32_t>& completed() const { return completed_; }
+    const LinkState& latched() const { return latched_; }
+    Time now() const { return now_; }
+
+    // Tables as the reference has them, put together when asked for.
+    std::vector<Flow> flows() const;
+    std::vector<Port> ports() const;
+    const Totals& totals() const { return worker_.totals; }
+
+    // The ports that a flow's packets cross.
+    std::vector<std::uint32_t> path(std::size_t flow) const;
+
+    // The parts of every flow's time, and the waits of last packets by (flow, hop).
+    std::vector<Blame> blames() const;
+    std::vector<HopWait> hop_waits() const;
+
+    // Payload bytes that are on a link, in service or in a queue, counted packet by packet.
+    Bytes in_flight() const;
+
+private:
+    enum Lane : std::uint32_t { expiry = 0, refresh = 8, storm = 24, flow_timers = 32 };
+    enum Class : std::size_t { switches = 0, hosts = 1 };
+
+    // The longest time that a key can tell.
+    static constexpr Time farthest = (Time{1} << (64 - stamp_shift)) - 2;
+
+    // Who visits some of the nodes, and what it has counted.
+    struct Worker {
+        Time now = 0;
+        std::array<Tournament, 2> nodes;                 // by class
+        std::array<std::uint64_t, 2> limit{};            // by class: visited up to
+        std::array<std::vector<std::uint32_t>, 2> node;  // by class and place in the tournament
+        std::priority_queue<Time, std::vector<Time>, std::greater<>> possible;  // completions
+        std::vector<std::uint32_t> completed;
+        std::vector<FlowFact> facts;
+        std::vector<FlowMark> marks;  // of each flow
+        Trail trail;
+        Totals totals;
+        std::int64_t spans = 0;
+        std::int64_t visits = 0;
+    };
+
+    // The queue pairs of a NIC, as it sees them.
+    struct Pairs {
+        Core& core;
+        Place& place(std::uint32_t flow) { return core.senders_[flow].place; }
+        Time ask(std::uint32_t flow, Time time) { return core.ask(flow, time); }
+        void placed(std::uint32_t flow, Time time) { core.placed(flow, time); }
+    };
+
+    // The least time, as a key, from an event at a node of one class to one that it causes at
+    // another.
+    using Lookahead = std::array<std::array<std::uint64_t, 2>, 2>;
+
+    // The tables (core.cpp).
+    void add_node(std::size_t node);
+    void add_port(std::size_t port);
+    void take(const CoreFlow& flow, const CoreRoute& route);
+
+    // Time and spans (core_span.cpp).
+    std::uint64_t key(Time time, EventKind kind, std::uint16_t local) const {
+        return static_cast<std::uint64_t>(time - epoch_) << stamp_shift |
+               std::uint64_t{static_cast<std::uint8_t>(kind)} << kind_shift | local;
+    }
+    std::uint64_t stamp(Time time) const {
+        return static_cast<std::uint64_t>(time - epoch_) << stamp_shift;
+    }
+    Time time_of(std::uint64_t key) const {
+        return epoch_ + static_cast<Time>(key >> stamp_shift);
+    }
+    Time next_event();
+    Time run_until(Time end);
+    std::uint64_t horizon(Class of) const;
+    void rebase(Time epoch);
+    void latch_until(Time limit);
+    void latch(Time tick);
+    void gather();
+
+    // What a visit does (core_switch.cpp, core_host.cpp).
+    void visit_switch(Worker& worker, CoreNode& node, std::uint64_t limit);
+    void visit_host(Worker& worker, CoreNode& node, std::uint64_t limit);
+
+    // A port (core_port.cpp).
+    void start(Worker& worker, CorePort& port, Frame frame, Bytes wire);
+    void start_pause(Worker& worker, CorePort& port);
+    int finish(Worker& worker, CorePort& port);
+    Frame take_arrival(Worker& worker, CorePort& port);
+    void wake(Worker& worker, std::uint32_t port);
+    void handle(Worker& worker, CoreNode& node, CorePort& port, EventKind kind);
+    void look(Worker& worker, CoreNode& node, CorePort& port);
+    void obey(Worker& worker, CoreNode& node, CorePort& port);
+    bool expire_pause(Worker& worker, CoreNode& node, CorePort& port, int priority);
+    bool refresh_pause(Worker& worker, CoreNode& node, CorePort& port, int priority);
+    void at(CoreNode& node, Time time, EventKind kind, std::uint32_t port, std::uint32_t lane);
+    Event take_timer(CoreNode& node);
+    void time_next(CoreNode& node);
+    Bytes wire_of(const Frame& frame) const;
+    Sequence sequence_of(const Frame& frame) const;
+
+    // What befalls links (core_fault.cpp).
+    void befall(const std::vector<FaultSetting>& faults);
+    bool loses(const CorePort& port, const Frame& frame, Time start, Time arrival) const;
+    void rage(Worker& worker, CoreNode& node, CorePort& port);
+    void lose(Worker& worker, CorePort& port, const Frame& frame);
+    Time serialise(Worker& worker, CorePort& port, Bytes wire);
+
+    // A switch (core_switch.cpp).
+    void forward(Worker& worker, CoreNode& node, CorePort& in);
+    void depart(Worker& worker, CoreNode& node, CorePort& port, int priority);
+    void serve(Worker& worker, CorePort& port);
+    void join_trail(Worker& worker, const CorePort& port, const Frame& frame);
+    void leave_trail(Worker& worker, const CorePort& port, int priority);
+    void mark(Worker& worker, CorePort& port, Frame& frame, Bytes queue);
+    void drop(Worker& worker, CorePort& port, const Frame& frame, Bytes wire);
+
+    // A host (core_host.cpp).
+    void serviced(Worker& worker, CorePort& port);
+    void release(Worker& worker, CoreNode& node, std::uint32_t flow);
+    Time ask(std::uint32_t flow, Time time);
+    Time issued(std::uint32_t flow) const;
+    void placed(std::uint32_t flow, Time time);
+    void touch(Worker& worker, std::uint32_t port);
+    void went_back(Worker& worker, std::uint32_t flow);
+    std::uint8_t line_up(Worker& worker, CorePort& port);
+    void pull(Worker& worker, CoreNode& node, CorePort& port);
+    void send(Worker& worker, CoreNode& node, CorePort& port, int priority);
+    void receive_data(Worker& worker, CoreNode& node, const Frame& frame);
+    Shape shape_of(std::uint32_t flow, Sequence sequence) const;
+    void answer(Worker& worker, CoreNode& node, std::uint32_t flow, Shape shape,
+                std::uint8_t priority);
+    void receive_answer(Worker& worker, CoreNode& node, const Frame& frame);
+    void arm(CoreNode& node, std::uint32_t flow);
+    void expire_flow(Worker& worker, CoreNode& node, std::uint32_t flow);
+    void settle(Worker& worker, CoreNode& node, std::uint32_t flow);
+
+    // How long a priority of a port has been stopped by now.
+    Time held(std::uint32_t port, int priority, Time now) const {
+        return rest_[port].obeys[static_cast<std::size_t>(priority)].spent(now);
+    }
+    FrameQueue& queue_of(const CorePort& port, int priority) {
+        return queues_[port.id * 8 + static_cast<std::size_t>(priority)];
+    }
+
+    FabricSetting fabric_;
+    DisciplineSetting discipline_;
+    TransportSetting transport_;
+    Router router_;
+    std::uint64_t seed_ = 0;
+    std::vector<CorePort> ports_;
+    std::vector<CorePortRest> rest_;   // of each port
+    std::vector<FrameQueue> queues_;   // of each port and priority
+    std::vector<Trail::Line> lines_;   // of each port and priority: last packets in its queue
+    std::vector<CoreNode> nodes_;
+    std::vector<DcqcnSetting> control_;  // of each port
+    std::vector<LinkFault> faults_;
+    std::array<Bytes, 8> shape_wire_{};  // 0 for the shapes that have to ask their flow
+
+    std::vector<CoreRoute> routes_;  // of each flow, as the next ones
+    std::vector<CoreSender> senders_;
+    std::vector<CoreReceiver> receivers_;
+    std::vector<CoreFlow> flows_;
+    std::vector<std::uint32_t> paths_;
+
+    Worker worker_;
+    Lookahead lookahead_{{{idle_key, idle_key}, {idle_key, idle_key}}};
+    Time epoch_ = 0;
+    std::atomic<bool> far_ = false;  // some timer lies beyond what a key can tell
+    std::vector<std::uint32_t> completed_;
+    Time now_ = 0;
+    Time tick_ = 0;
+    Time next_tick_ = 0;
+    LinkState latched_;
+    std::vector<Time> busy_at_tick_;
+};
+
+}  // namespace kvfabric

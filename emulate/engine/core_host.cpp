@@ -1,0 +1,291 @@
+// Hosts and their NICs in the fast core.
+#include "core_link.hpp"
+
+namespace kvfabric {
+
+void Core::visit_host(Worker& worker, CoreNode& node, std::uint64_t limit) {
+    for (;;) {
+        const std::uint64_t next = node.next();
+        if (next >= limit) break;
+        worker.now = time_of(next);
+        ++worker.totals.events;
+        CorePort& port = ports_[node.first + static_cast<std::uint32_t>(next & local_mask)];
+        const auto kind = static_cast<EventKind>(next >> kind_shift & 15);
+        if (kind == EventKind::arrival) {
+            const Frame frame = take_arrival(worker, port);
+            if (frame.lost()) [[unlikely]] continue;
+            if (is_data(frame.shape())) {
+                receive_data(worker, node, frame);
+            } else {
+                receive_answer(worker, node, frame);
+            }
+        } else if (kind == EventKind::sent) {
+            if (finish(worker, port) < 8) serviced(worker, port);
+            pull(worker, node, port);
+            if (!port.busy()) port.refresh();
+        } else {
+            handle(worker, node, port, kind);
+        }
+    }
+    worker.nodes[hosts].set(node.slot, node.next());
+}
+
+// The last bit of a frame of this host has left.
+void Core::serviced(Worker& worker, CorePort& port) {
+    touch(worker, port.id);
+    if (port.serving_flow == no_flow) return;
+    CoreSender& sender = senders_[port.serving_flow];
+    sender.blame.end(worker.now, held(port.id, sender.priority, worker.now));
+    port.serving_flow = no_flow;
+}
+
+// The flow's release: its queue pair joins the NIC, and the NIC looks once every event of this
+// instant has been seen.
+void Core::release(Worker& worker, CoreNode& node, std::uint32_t flow) {
+    const std::uint32_t port = senders_[flow].port;
+    touch(worker, port);
+    senders_[flow].blame.begin(worker.now, held(port, senders_[flow].priority, worker.now));
+    Pairs pairs{*this};
+    rest_[port].nic.review(pairs, flow, worker.now);
+    at(node, worker.now, EventKind::send, port, 0);
+}
+
+// Everything at a NIC that was due has happened before something changes there.
+void Core::touch(Worker& worker, std::uint32_t port) {
+    Pairs pairs{*this};
+    rest_[port].nic.advance(pairs, worker.now);
+}
+
+// When the descriptor of the flow's next packet has been issued.
+Time Core::issued(std::uint32_t flow) const {
+    const CoreSender& sender = senders_[flow];
+    const std::int64_t descriptor = flows_[flow].segment.descriptor(sender.window.next());
+    return sender.release + transport_.issue * (descriptor + 1);
+}
+
+// When to ask the flow again; at most the time given when it may send its next packet then: the
+// issue of its work request, and pacing. Never, while its window is full.
+Time Core::ask(std::uint32_t flow, Time time) {
+    CoreSender& sender = senders_[flow];
+    if (!sender.window.more()) return never;
+    if (transport_.window > 0 && sender.window.outstanding() >= transport_.window) return never;
+    if (transport_.issue > 0) {
+        const Time when = issued(flow);
+        if (when > time) return when;
+    }
+    if (!transport_.controlled) return time;
+    return sender.pacer.ask(sender.rate, control_[sender.port], time);
+}
+
+// What the flow waits for at its new place, in the order in which ask looks.
+void Core::placed(std::uint32_t flow, Time time) {
+    using State = SenderBlame::State;
+    CoreSender& sender = senders_[flow];
+    State state = State::turn;
+    if (sender.place.state != Place::State::lined && sender.window.more()) {
+        const bool full =
+            transport_.window > 0 && sender.window.outstanding() >= transport_.window;
+        const bool posted = transport_.issue == 0 || issued(flow) <= time;
+        state = full ? State::window : posted ? State::pacing : State::issue;
+    }
+    sender.blame.enter(state, time, held(sender.port, sender.priority, time));
+}
+
+void Core::went_back(Worker& worker, std::uint32_t flow) {
+    CoreSender& sender = senders_[flow];
+    sender.blame.back(worker.now, held(sender.port, sender.priority, worker.now));
+}
+
+// The priorities with a queue pair that may send now and that no answer goes before.
+std::uint8_t Core::line_up(Worker& worker, CorePort& port) {
+    CorePortRest& rest = rest_[port.id];
+    Pairs pairs{*this};
+    const std::uint8_t before = rest.nic.lined();
+    const auto of = static_cast<std::uint8_t>(~(port.paused | port.backlog));
+    const std::uint8_t ready = rest.nic.ready(pairs, of, worker.now);
+    const auto gone = static_cast<std::uint8_t>(before & ~rest.nic.lined() & of);
+    for (int priority = 0; gone >> priority != 0; ++priority) {
+        if ((gone >> priority & 1) != 0) rest.scheduler.emptied(priority);
+    }
+    return ready;
+}
+
+// The port may be free: what the scheduler picks; of one class, answers go before data.
+void Core::pull(Worker& worker, CoreNode& node, CorePort& port) {
+    if (port.busy()) return;
+    if (port.notify != 0) [[unlikely]] {
+        start_pause(worker, port);
+        return;
+    }
+    CorePortRest& rest = rest_[port.id];
+    const std::uint8_t ready = line_up(worker, port);
+    const auto eligible = static_cast<std::uint8_t>((port.backlog & ~port.paused) | ready);
+    if (eligible == 0) {
+        Pairs pairs{*this};
+        const Time next = rest.nic.next(pairs);
+        if (next < rest.wake) {
+            rest.wake = next;
+            at(node, next, EventKind::send, port.id, 0);
+        }
+        return;
+    }
+    const int priority = rest.scheduler.pick(eligible, [&](int p) {
+        if ((port.backlog & bit(p)) != 0) return wire_of(queue_of(port, p).front());
+        const std::uint32_t flow = rest.nic.head(p);
+        return flows_[flow].segment.payload(senders_[flow].window.next()) + data_overhead;
+    });
+    if ((port.backlog & bit(priority)) == 0) {
+        send(worker, node, port, priority);
+        return;
+    }
+    FrameQueue& queue = queue_of(port, priority);
+    const Frame frame = queue.pop();
+    const Bytes wire = wire_of(frame);
+    queue.wire -= wire;
+    port.waiting -= wire;
+    if (queue.empty()) {
+        port.backlog &= static_cast<std::uint8_t>(~bit(priority));
+        if ((rest.nic.lined() & bit(priority)) == 0) rest.scheduler.emptied(priority);
+    }
+    start(worker, port, frame, wire);
+}
+
+// The first in line of a priority sends one packet.
+void Core::send(Worker& worker, CoreNode& node, CorePort& port, int priority) {
+    CorePortRest& rest = rest_[port.id];
+    Pairs pairs{*this};
+    const std::uint32_t flow = rest.nic.take(pairs, priority);
+    CoreSender& sender = senders_[flow];
+    const Sequence sequence = sender.window.next();
+    const Shape shape = shape_of(flow, sequence);
+    const Frame frame =
+        Frame::make(flow, shape, sequence, sender.priority, sender.window.attempt());
+    const Bytes wire = wire_of(frame);
+    const Bytes payload = wire - data_overhead;
+    if (transport_.controlled) {
+        sender.pacer.sent(sender.rate, control_[port.id], worker.now, wire);
+    }
+    const bool again = sender.window.take(worker.now, transport_.timeout);
+    if (again) sender.resent += payload;
+    const bool last = shape == Shape::last;
+    if (last) worker.trail.started({flow, sender.window.attempt(), worker.now});
+    port.serving_flow = flow;
+    sender.blame.start(worker.now, held(port.id, priority, worker.now), again, last);
+    worker.totals.bytes_sent += payload;
+    rest.nic.review(pairs, flow, worker.now);
+    if (((rest.nic.lined() | port.backlog) >> priority & 1) == 0) {
+        rest.scheduler.emptied(priority);
+    }
+    arm(node, flow);
+    start(worker, port, frame, wire);
+}
+
+Shape Core::shape_of(std::uint32_t flow, Sequence sequence) const {
+    const CoreSender& sender = senders_[flow];
+    if (sequence + 1 == sender.packets) return Shape::last;
+    if (sender.uniform) return Shape::full;
+    return flows_[flow].segment.payload(sequence) == transport_.mtu ? Shape::full : Shape::part;
+}
+
+void Core::receive_data(Worker& worker, CoreNode& node, const Frame& frame) {
+    CoreReceiver& receiver = receivers_[frame.flow()];
+    const Bytes payload = wire_of(frame) - data_overhead;
+    if (frame.marked()) {
+        ++receiver.marked;
+        if (transport_.controlled && worker.now >= receiver.cnp_after) {
+            receiver.cnp_after = worker.now + transport_.cnp_interval;
+            ++receiver.cnps;
+            ++worker.totals.cnps;
+            answer(worker, node, frame.flow(), Shape::cnp, transport_.cnp_priority);
+        }
+    }
+    const Sequence sequence = sequence_of(frame);
+    const GoBackNReceiver::Verdict verdict = receiver.window.receive(sequence);
+    const bool accepted = verdict == GoBackNReceiver::Verdict::accepted;
+    (accepted ? worker.totals.bytes_delivered : worker.totals.bytes_discarded) += payload;
+    if (verdict == GoBackNReceiver::Verdict::gap) {
+        ++worker.totals.naks;
+        answer(worker, node, frame.flow(), Shape::nak, receiver.priority);
+    }
+    const bool last = frame.shape() == Shape::last;
+    const bool asks =
+        last || transport_.ack_every == 1 ||
+        (std::int64_t{sequence} + 1) % transport_.ack_every == 0;
+    if (asks && (accepted || verdict == GoBackNReceiver::Verdict::duplicate)) {
+        ++worker.totals.acks;
+        answer(worker, node, frame.flow(), Shape::ack, receiver.priority);
+    }
+    if (accepted && last) {
+        receiver.finish = worker.now;
+        receiver.accepted = static_cast<std::int32_t>(frame.number());
+        worker.completed.push_back(frame.flow());
+    }
+}
+
+// Queues an ACK, NAK or CNP at the receiver, ahead of its own data.
+void Core::answer(Worker& worker, CoreNode& node, std::uint32_t flow, Shape shape,
+                  std::uint8_t priority) {
+    CoreReceiver& receiver = receivers_[flow];
+    CorePort& port = ports_[receiver.port];
+    const Frame frame =
+        Frame::make(flow, shape, receiver.window.expected(), priority, receiver.answers++);
+    const Bytes wire = wire_of(frame);
+    FrameQueue& queue = queue_of(port, priority);
+    queue.push(frame);
+    queue.wire += wire;
+    port.waiting += wire;
+    port.most_waiting = std::max(port.most_waiting, port.waiting);
+    port.backlog |= bit(priority);
+    pull(worker, node, port);
+}
+
+void Core::receive_answer(Worker& worker, CoreNode& node, const Frame& frame) {
+    const std::uint32_t flow = frame.flow();
+    CoreSender& sender = senders_[flow];
+    touch(worker, sender.port);
+    if (frame.shape() == Shape::cnp) {
+        sender.rate.cnp(control_[sender.port], worker.now);
+        return;
+    }
+    if (frame.shape() == Shape::ack) {
+        sender.window.acknowledge(frame.number(), worker.now, transport_.timeout);
+    } else if (sender.window.reject(frame.number(), worker.now, transport_.timeout)) {
+        went_back(worker, flow);
+    }
+    settle(worker, node, flow);
+}
+
+// Keeps at most one timer event of a flow waiting; it looks at the deadline when it is due.
+void Core::arm(CoreNode& node, std::uint32_t flow) {
+    CoreSender& sender = senders_[flow];
+    if (sender.timer != never || sender.window.deadline() == never) return;
+    sender.timer = sender.window.deadline();
+    at(node, sender.timer, EventKind::timer, sender.port, flow_timers + 2 * flow + 1);
+}
+
+void Core::expire_flow(Worker& worker, CoreNode& node, std::uint32_t flow) {
+    CoreSender& sender = senders_[flow];
+    sender.timer = never;
+    touch(worker, sender.port);
+    if (sender.window.expire(worker.now, transport_.timeout)) {
+        went_back(worker, flow);
+        ++sender.timeouts;
+        worker.facts.push_back({worker.now, flow, true});
+    }
+    settle(worker, node, flow);
+}
+
+// After the sender's state has changed: its end, or its place at the NIC and its timer.
+void Core::settle(Worker& worker, CoreNode& node, std::uint32_t flow) {
+    CoreSender& sender = senders_[flow];
+    if (sender.window.done()) {
+        if (sender.done < 0) sender.done = worker.now;
+        return;
+    }
+    Pairs pairs{*this};
+    rest_[sender.port].nic.review(pairs, flow, worker.now);
+    pull(worker, node, ports_[sender.port]);
+    arm(node, flow);
+}
+
+}  // namespace kvfabric

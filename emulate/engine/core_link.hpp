@@ -1,0 +1,87 @@
+// What happens at a port of the fast core, be it a switch's or a host's: frames that start, that
+// have left and that arrive, and the peer's word that this port is the next to have an event.
+#pragma once
+
+#include "core.hpp"
+
+namespace kvfabric {
+
+inline std::uint8_t bit(int priority) { return static_cast<std::uint8_t>(1 << priority); }
+
+inline std::size_t slot(int priority) { return static_cast<std::size_t>(priority); }
+
+inline Bytes Core::wire_of(const Frame& frame) const {
+    const Shape shape = frame.shape();
+    const Bytes known = shape_wire_[static_cast<std::size_t>(shape)];
+    if (known != 0) [[likely]] return known;
+    if (shape == Shape::last) return routes_[frame.flow()].last_wire;
+    return flows_[frame.flow()].segment.payload(frame.number()) + data_overhead;
+}
+
+inline Sequence Core::sequence_of(const Frame& frame) const {
+    return frame.shape() == Shape::last ? routes_[frame.flow()].last : frame.number();
+}
+
+// When the last bit of a frame that starts now has left.
+inline Time Core::serialise(Worker& worker, CorePort& port, Bytes wire) {
+    if (port.fault >= 0) [[unlikely]] {
+        port.serialiser.pace(faults_[slot(port.fault)].per_byte_q16(worker.now,
+                                                                    rest_[port.id].per_byte_q16));
+    }
+    return port.serialiser.finish(worker.now, wire);
+}
+
+// The port sends a frame: when it arrives, and whether it is lost on the way, is known now.
+inline void Core::start(Worker& worker, CorePort& port, Frame frame, Bytes wire) {
+    const Time end = serialise(worker, port, wire);
+    const Time arrival = end + port.delay;
+    port.sent_key = key(end, EventKind::sent, port.local);
+    port.serving = static_cast<std::uint8_t>(frame.priority());
+    port.serving_ingress = static_cast<std::uint16_t>(frame.stamp());
+    port.serving_wire = static_cast<std::uint32_t>(wire);
+    port.began = worker.now;
+    port.refresh();
+    frame.stamp(static_cast<std::uint64_t>(arrival - epoch_));
+    if (port.fault >= 0 && loses(port, frame, worker.now, arrival)) [[unlikely]] frame.lose();
+    port.out.push(frame.head, frame.body, ports_[port.peer].in);
+    // If the peer may have taken the frame before this one, it may not know of this one.
+    if (port.latest <= worker.limit[port.peer_at_host ? hosts : switches]) {
+        wake(worker, port.peer);
+    }
+    port.latest = frame.head;
+    if (port.peer_at_host && frame.shape() == Shape::last) worker.possible.push(arrival);
+}
+
+// The last bit has left: the frame's priority, or 8 when it was a pause frame.
+inline int Core::finish(Worker& worker, CorePort& port) {
+    const int priority = port.serving;
+    port.sent_key = idle_key;
+    port.busy_time += worker.now - port.began;
+    ++port.sent_packets;
+    port.serving = 8;
+    if (port.pausing) {
+        port.pausing = false;
+        port.sent_bytes += pause_wire;
+    } else {
+        port.sent_bytes += port.serving_wire;
+    }
+    return priority;
+}
+
+inline Frame Core::take_arrival(Worker& worker, CorePort& port) {
+    const Frame frame = port.in.pop();
+    const std::uint64_t next = port.in.peek();
+    port.arrival_key =
+        next == flight_empty
+            ? idle_key
+            : (next & ~flag_mask) | key(epoch_, EventKind::arrival, port.local);
+    port.refresh();
+    if (frame.lost()) [[unlikely]] {
+        lose(worker, port, frame);
+    } else {
+        ++worker.totals.packet_hops;
+    }
+    return frame;
+}
+
+}  // namespace kvfabric

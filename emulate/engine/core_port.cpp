@@ -1,0 +1,166 @@
+// Pauses, timers and wake-ups at the ports of the fast core.
+#include "core_link.hpp"
+
+namespace kvfabric {
+
+// All events but the end of a frame and its arrival.
+void Core::handle(Worker& worker, CoreNode& node, CorePort& port, EventKind kind) {
+    if (kind == EventKind::pause) {
+        obey(worker, node, port);
+        look(worker, node, port);
+        return;
+    }
+    const std::uint32_t lane = take_timer(node).lane();
+    if (kind == EventKind::send) {
+        if (rest_[port.id].wake <= worker.now) rest_[port.id].wake = never;
+        look(worker, node, port);
+    } else if (lane < refresh) {
+        if (expire_pause(worker, node, port, static_cast<int>(lane))) look(worker, node, port);
+    } else if (lane < storm) {
+        if (refresh_pause(worker, node, port, static_cast<int>(lane - refresh))) {
+            look(worker, node, port);
+        }
+    } else if (lane < flow_timers) {
+        rage(worker, node, port);
+    } else if (((lane - flow_timers) & 1) == 0) {
+        release(worker, node, (lane - flow_timers) / 2);
+    } else {
+        expire_flow(worker, node, (lane - flow_timers) / 2);
+    }
+}
+
+// The port may be free.
+void Core::look(Worker& worker, CoreNode& node, CorePort& port) {
+    if (node.is_host) {
+        pull(worker, node, port);
+    } else {
+        serve(worker, port);
+    }
+}
+
+// Something is on its way to a port: its next events follow from what is in flight.
+void Core::wake(Worker& worker, std::uint32_t port_id) {
+    CorePort& port = ports_[port_id];
+    const std::uint64_t frame = port.in.peek();
+    if (frame != flight_empty) {
+        port.arrival_key = (frame & ~flag_mask) | key(epoch_, EventKind::arrival, port.local);
+    }
+    const std::uint64_t pause = rest_[port_id].pauses_in.peek();
+    if (pause != flight_empty) {
+        port.pause_key = (pause & ~flag_mask) | key(epoch_, EventKind::pause, port.local);
+    }
+    port.refresh();
+    const CoreNode& node = nodes_[port.node];
+    worker.nodes[node.is_host ? hosts : switches].set(node.slot, node.next());
+}
+
+// One frame tells the present state of every class that changed or is due.
+void Core::start_pause(Worker& worker, CorePort& port) {
+    CorePortRest& rest = rest_[port.id];
+    const Time end = serialise(worker, port, pause_wire);
+    port.sent_key = key(end, EventKind::sent, port.local);
+    port.pausing = true;
+    port.began = worker.now;
+    port.refresh();
+    ++worker.totals.pause_frames;
+    const std::uint64_t word = static_cast<std::uint64_t>(end + rest.pause_flight - epoch_)
+                                   << stamp_shift |
+                               std::uint64_t{port.notify} << 8 | port.stopping | port.storming;
+    port.notify = 0;
+    if (port.fault >= 0 &&
+        faults_[slot(port.fault)].down(worker.now, end + fabric_.delay[port.id])) {
+        return;
+    }
+    rest.pauses_out.push(word, 0, rest_[port.peer].pauses_in);
+    if (rest.latest_pause <= worker.limit[port.peer_at_host ? hosts : switches]) {
+        wake(worker, port.peer);
+    }
+    rest.latest_pause = word;
+}
+
+// A pause frame takes effect at the scheduler of the port.
+void Core::obey(Worker& worker, CoreNode& node, CorePort& port) {
+    CorePortRest& rest = rest_[port.id];
+    const std::uint64_t word = rest.pauses_in.pop().head;
+    const std::uint64_t next = rest.pauses_in.peek();
+    port.pause_key = next == flight_empty
+                         ? idle_key
+                         : (next & ~flag_mask) | key(epoch_, EventKind::pause, port.local);
+    port.refresh();
+    if (node.is_host) touch(worker, port.id);
+    const auto told = static_cast<std::uint8_t>(word >> 8);
+    const auto stopped = static_cast<std::uint8_t>(word);
+    if ((told & stopped) != 0) ++rest.pauses;
+    for (int priority = 0; priority < 8; ++priority) {
+        if ((told & bit(priority)) == 0) continue;
+        PauseReceiver& receiver = rest.obeys[slot(priority)];
+        if ((stopped & bit(priority)) != 0) {
+            receiver.stop(worker.now, rest.pause);
+            port.paused |= bit(priority);
+            if ((rest.expiry_due & bit(priority)) == 0) {
+                rest.expiry_due |= bit(priority);
+                at(node, receiver.until(), EventKind::timer, port.id,
+                   expiry + static_cast<std::uint32_t>(priority));
+            }
+        } else {
+            receiver.resume(worker.now);
+            port.paused &= static_cast<std::uint8_t>(~bit(priority));
+        }
+    }
+}
+
+// True when the class may send again.
+bool Core::expire_pause(Worker& worker, CoreNode& node, CorePort& port, int priority) {
+    CorePortRest& rest = rest_[port.id];
+    PauseReceiver& receiver = rest.obeys[slot(priority)];
+    if (node.is_host) touch(worker, port.id);
+    rest.expiry_due &= static_cast<std::uint8_t>(~bit(priority));
+    if (receiver.expire(worker.now)) {
+        port.paused &= static_cast<std::uint8_t>(~bit(priority));
+        return true;
+    }
+    if (receiver.paused()) {
+        rest.expiry_due |= bit(priority);
+        at(node, receiver.until(), EventKind::timer, port.id,
+           expiry + static_cast<std::uint32_t>(priority));
+    }
+    return false;
+}
+
+// True when the peer has to be stopped again.
+bool Core::refresh_pause(Worker& worker, CoreNode& node, CorePort& port, int priority) {
+    PauseSender& sender = rest_[port.id].stops[slot(priority)];
+    if (!sender.expire(worker.now)) return false;
+    port.notify |= bit(priority);
+    at(node, sender.next(), EventKind::timer, port.id,
+       refresh + static_cast<std::uint32_t>(priority));
+    return true;
+}
+
+void Core::at(CoreNode& node, Time time, EventKind kind, std::uint32_t port,
+              std::uint32_t lane) {
+    node.timers.push(Event::make(time, kind, port, lane));
+    time_next(node);
+}
+
+Event Core::take_timer(CoreNode& node) {
+    const Event event = node.timers.top();
+    node.timers.pop();
+    time_next(node);
+    return event;
+}
+
+// The key of the node's next timer; idle while that is further away than a key can tell.
+void Core::time_next(CoreNode& node) {
+    node.timer_key = idle_key;
+    if (node.timers.empty()) return;
+    const Event& next = node.timers.top();
+    if (next.time - epoch_ >= farthest) {
+        far_.store(true, std::memory_order_relaxed);
+        return;
+    }
+    node.timer_key = key(next.time, next.kind(),
+                         static_cast<std::uint16_t>(next.port() - node.first));
+}
+
+}  // namespace kvfabric

@@ -1,0 +1,54 @@
+// The frames that wait at one port in one priority: a ring that doubles when it is full.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+
+#include "core_frame.hpp"
+
+namespace kvfabric {
+
+class FrameQueue {
+public:
+    bool empty() const { return count_ == 0; }
+    std::uint32_t size() const { return count_; }
+    const Frame& front() const { return frames_[first_]; }
+    const Frame& operator[](std::uint32_t place) const {
+        return frames_[(first_ + place) & (size_ - 1)];
+    }
+
+    void push(const Frame& frame) {
+        if (count_ == size_) [[unlikely]] grow();
+        frames_[(first_ + count_) & (size_ - 1)] = frame;
+        ++count_;
+    }
+
+    Frame pop() {
+        const Frame frame = frames_[first_];
+        first_ = (first_ + 1) & (size_ - 1);
+        --count_;
+        return frame;
+    }
+
+    std::size_t bytes() const { return size_ * sizeof(Frame); }
+
+    Bytes wire = 0;  // of all that wait
+
+private:
+    void grow() {
+        const std::uint32_t size = size_ == 0 ? 4 : size_ * 2;
+        std::unique_ptr<Frame[]> frames(new Frame[size]);
+        for (std::uint32_t i = 0; i < count_; ++i) frames[i] = (*this)[i];
+        frames_ = std::move(frames);
+        first_ = 0;
+        size_ = size;
+    }
+
+    std::unique_ptr<Frame[]> frames_;
+    std::uint32_t first_ = 0;
+    std::uint32_t count_ = 0;
+    std::uint32_t size_ = 0;
+};
+static_assert(sizeof(FrameQueue) <= 32);
+
+}  // namespace kvfabric

@@ -1,0 +1,157 @@
+// Switches in the fast core.
+#include "core_link.hpp"
+
+namespace kvfabric {
+
+void Core::visit_switch(Worker& worker, CoreNode& node, std::uint64_t limit) {
+    for (;;) {
+        const std::uint64_t next = node.next();
+        if (next >= limit) break;
+        worker.now = time_of(next);
+        ++worker.totals.events;
+        CorePort& port = ports_[node.first + static_cast<std::uint32_t>(next & local_mask)];
+        const auto kind = static_cast<EventKind>(next >> kind_shift & 15);
+        if (kind == EventKind::arrival) {
+            forward(worker, node, port);
+        } else if (kind == EventKind::sent) {
+            if (const int priority = finish(worker, port); priority < 8) {
+                depart(worker, node, port, priority);
+            }
+            serve(worker, port);
+            if (!port.busy()) port.refresh();
+        } else {
+            handle(worker, node, port, kind);
+        }
+    }
+    worker.nodes[switches].set(node.slot, node.next());
+}
+
+// The last bit of a frame is in.
+void Core::forward(Worker& worker, CoreNode& node, CorePort& in) {
+    Frame frame = take_arrival(worker, in);
+    if (frame.lost()) [[unlikely]] return;
+    const bool data = is_data(frame.shape());
+    const CoreRoute& route = routes_[frame.flow()];
+    CorePort& out = ports_[paths_[(data ? route.there : route.back) + frame.hop()]];
+    const Bytes wire = wire_of(frame);
+    const int priority = frame.priority();
+    SharedBuffer& buffer = *node.buffer;
+    if (!buffer.admit(in.local, priority, out.local, wire - preamble_and_gap)) {
+        drop(worker, out, frame, wire);
+        return;
+    }
+    frame.next_hop();
+    frame.stamp(in.local);
+    FrameQueue& queue = queue_of(out, priority);
+    if (data && !discipline_.mark_at_dequeue) {
+        const bool own = out.serving == priority;
+        if (out.marker.possible(queue.wire + (own ? out.serving_wire : 0))) {
+            mark(worker, out, frame, queue.wire + (own ? out.serialiser.left(worker.now) : 0));
+        }
+    }
+    out.most_waiting = std::max(out.most_waiting, out.waiting + wire);
+    const bool at_once =
+        !out.busy() && ((out.paused >> priority & 1) | out.notify) == 0 && &in != &out;
+    if (frame.shape() == Shape::last) [[unlikely]] {
+        join_trail(worker, out, frame);
+        if (at_once) leave_trail(worker, out, priority);
+    }
+    if (!at_once) {
+        queue.push(frame);
+        queue.wire += wire;
+        out.waiting += wire;
+        out.backlog |= bit(priority);
+    }
+    if (buffer.over(in.local, priority) && (in.stopping & bit(priority)) == 0) {
+        PauseSender& sender = rest_[in.id].stops[slot(priority)];
+        sender.stop(worker.now);
+        in.stopping |= bit(priority);
+        in.notify |= bit(priority);
+        at(node, sender.next(), EventKind::timer, in.id,
+           refresh + static_cast<std::uint32_t>(priority));
+        serve(worker, in);
+    }
+    if (at_once) {
+        start(worker, out, frame, wire);
+    } else {
+        serve(worker, out);
+    }
+}
+
+// A frame has left the switch: its memory is free, and its group may go on.
+void Core::depart(Worker& worker, CoreNode& node, CorePort& port, int priority) {
+    SharedBuffer& buffer = *node.buffer;
+    const std::size_t ingress = port.serving_ingress;
+    buffer.release(ingress, priority, port.local, Bytes{port.serving_wire} - preamble_and_gap);
+    CorePort& in = ports_[node.first + port.serving_ingress];
+    if ((in.stopping >> priority & 1) == 0 || !buffer.under(ingress, priority)) return;
+    rest_[in.id].stops[slot(priority)].resume();
+    in.stopping &= static_cast<std::uint8_t>(~bit(priority));
+    in.notify |= bit(priority);
+    serve(worker, in);
+}
+
+// The port may be free: pause frames first, then what the scheduler picks.
+void Core::serve(Worker& worker, CorePort& port) {
+    if (port.busy()) return;
+    if (port.notify != 0) {
+        start_pause(worker, port);
+        return;
+    }
+    const auto eligible = static_cast<std::uint8_t>(port.backlog & ~port.paused);
+    if (eligible == 0) return;
+    Scheduler& scheduler = rest_[port.id].scheduler;
+    const int priority = scheduler.pick(
+        eligible, [&](int p) { return wire_of(queue_of(port, p).front()); });
+    FrameQueue& queue = queue_of(port, priority);
+    Frame frame = queue.pop();
+    const Bytes wire = wire_of(frame);
+    queue.wire -= wire;
+    port.waiting -= wire;
+    if (frame.shape() == Shape::last) [[unlikely]] leave_trail(worker, port, priority);
+    if (queue.empty()) {
+        port.backlog &= static_cast<std::uint8_t>(~bit(priority));
+        scheduler.emptied(priority);
+    }
+    if (discipline_.mark_at_dequeue && is_data(frame.shape()) &&
+        port.marker.possible(queue.wire)) {
+        mark(worker, port, frame, queue.wire);
+    }
+    start(worker, port, frame, wire);
+}
+
+// A copy of a flow's last packet waits at the port from now on.
+void Core::join_trail(Worker& worker, const CorePort& port, const Frame& frame) {
+    const int priority = frame.priority();
+    worker.trail.joined(lines_[port.id * 8 + slot(priority)], frame.flow(),
+                        static_cast<std::uint16_t>(frame.number()),
+                        static_cast<std::uint8_t>(frame.hop() - 1), port.id, worker.now,
+                        held(port.id, priority, worker.now));
+}
+
+void Core::leave_trail(Worker& worker, const CorePort& port, int priority) {
+    worker.trail.left(lines_[port.id * 8 + slot(priority)], worker.now,
+                      held(port.id, priority, worker.now));
+}
+
+void Core::mark(Worker& worker, CorePort& port, Frame& frame, Bytes queue) {
+    if (!port.marker.possible(queue)) return;
+    const std::uint64_t hash = draw(seed_, Purpose::mark, frame.flow(), sequence_of(frame),
+                                    frame.attempt(), port.id);
+    if (!port.marker.mark(queue, hash)) return;
+    frame.mark();
+    ++port.marked;
+    FlowMark& last = worker.marks[frame.flow()];
+    last = std::max(last, FlowMark{worker.now, port.id});
+}
+
+// There was no memory for the frame. In a lossless class that is an error of the run.
+void Core::drop(Worker& worker, CorePort& port, const Frame& frame, Bytes wire) {
+    ++port.drops;
+    const bool lossless = (discipline_.lossless >> frame.priority() & 1) != 0;
+    ++(lossless ? worker.totals.drops_lossless : worker.totals.drops_buffer);
+    worker.facts.push_back({worker.now, frame.flow(), false});
+    if (is_data(frame.shape())) worker.totals.bytes_dropped += wire - data_overhead;
+}
+
+}  // namespace kvfabric

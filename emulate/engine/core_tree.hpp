@@ -1,0 +1,63 @@
+// The least of a set of keys: a tournament in an array.
+//
+// The leaves lie behind the inner nodes, each of which holds the lesser of its two children, so
+// that the first holds the least of all. A change costs one comparison a level, whatever changes.
+#pragma once
+
+#include <algorithm>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace kvfabric {
+
+// Later than every event.
+inline constexpr std::uint64_t idle_key = ~std::uint64_t{0};
+
+// A tournament over some leaves, a power of two, in an array of twice as many keys.
+inline void set_leaf(std::uint64_t* keys, std::size_t leaves, std::size_t leaf,
+                     std::uint64_t key) {
+    std::size_t at = leaves + leaf;
+    keys[at] = key;
+    while (at > 1) {
+        const std::uint64_t other = keys[at ^ 1];
+        key = key < other ? key : other;
+        at >>= 1;
+        keys[at] = key;
+    }
+}
+
+class Tournament {
+public:
+    explicit Tournament(std::size_t count = 1)
+        : leaves_(std::bit_ceil(std::max<std::size_t>(count, 1))), keys_(2 * leaves_, idle_key) {}
+
+    std::uint64_t least() const { return keys_[1]; }
+    std::uint64_t key(std::size_t leaf) const { return keys_[leaves_ + leaf]; }
+    void set(std::size_t leaf, std::uint64_t key) { set_leaf(keys_.data(), leaves_, leaf, key); }
+
+    // Visits every leaf whose key is below the limit, in order; a visit may change any keys, but
+    // none of another leaf from above the limit to below it.
+    template <typename Visit>
+    void below(std::uint64_t limit, Visit&& visit) {
+        walk(1, limit, visit);
+    }
+
+private:
+    template <typename Visit>
+    void walk(std::size_t at, std::uint64_t limit, Visit& visit) {
+        if (keys_[at] >= limit) return;
+        if (at >= leaves_) {
+            visit(at - leaves_);
+            return;
+        }
+        walk(2 * at, limit, visit);
+        walk(2 * at + 1, limit, visit);
+    }
+
+    std::size_t leaves_;
+    std::vector<std::uint64_t> keys_;
+};
+
+}  // namespace kvfabric

@@ -1,0 +1,307 @@
+"""The fast engine and the reference give the same bytes, whatever is thrown at both."""
+
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from emulate.discipline import Discipline
+from emulate.fault import Fault
+from emulate.marking import Threshold
+from emulate.packet import PacketEmulator
+from emulate.transport import Transport
+from topo.error import KvfabricError
+from topo.fabric import Fabric
+from topo.route import equal_cost
+
+G = 10**9
+US = 10**6
+END = 10**11
+
+
+@dataclass
+class Case:
+    """A fabric, its settings and a load of (source, hops to the destination, bytes, release)."""
+
+    fabric: Fabric
+    discipline: Discipline
+    transport: Transport
+    table: NDArray[np.void]
+    seed: int = 1
+    cuts: list[int] = field(default_factory=list)
+    late: list[bool] = field(default_factory=list)
+    faults: list[Fault] = field(default_factory=list)
+
+
+@st.composite
+def fabrics(draw, lab):
+    leaves, per_leaf, spines = draw(
+        st.tuples(st.integers(1, 3), st.integers(2, 3), st.integers(1, 2))
+    )
+    rates = st.sampled_from([25 * G, 100 * G, 400 * G, 3600 * G])
+    delays = st.sampled_from([0, 25_000, 1_000_000])
+    latency = st.sampled_from([0, 300_000, 600_000, 5_000_000])
+    buffer = draw(st.sampled_from([1, 3, 16])) * 2**20
+    fabric = Fabric("leaf_spine")
+    tops = [
+        fabric.add_switch(f"t{s}", tier=2, switch=lab.switch(buffer, draw(latency)))
+        for s in range(spines)
+    ]
+    for leaf in range(leaves):
+        node = fabric.add_switch(f"l{leaf}", tier=1, switch=lab.switch(buffer, draw(latency)))
+        for end in [*tops, *(fabric.add_host(f"h{leaf}.{i}") for i in range(per_leaf))]:
+            fabric.connect(node, end, rate_bps=draw(rates), delay_ps=draw(delays))
+    return fabric
+
+
+def disciplines():
+    mixed = (1, 2, 3, 4, 5, 6, 7, 8)
+    return st.builds(
+        Discipline,
+        pfc=st.booleans(),
+        headroom=st.sampled_from([4096, 60_000]),
+        alpha=st.sampled_from([1.0, 1 / 8, 1 / 64]),
+        egress_alpha=st.sampled_from([1.0, 1 / 64]),
+        xon_offset_bytes=st.sampled_from([0, 3072]),
+        reserve_bytes=st.sampled_from([0, 4096]),
+        ecn=st.sampled_from(["off", "dctcp", "hpcc"]),
+        marking=st.sampled_from(["enqueue", "dequeue"]),
+        lossless=st.sampled_from([(3,), (3, 4)]),
+        strict=st.sampled_from([(6,), (4, 6), ()]),
+        weights=st.sampled_from([(1,) * 8, mixed]),
+    )
+
+
+def transports():
+    return st.builds(
+        Transport,
+        control=st.sampled_from(["none", "dcqcn"]),
+        preset=st.sampled_from(["connectx", "connectx_2mb", "paper", "hpcc"]),
+        mtu=st.sampled_from([1024, 4096]),
+        ack_every=st.sampled_from([1, 3, 16]),
+        window=st.sampled_from([0, 16, 64]),
+        rto_ps=st.sampled_from([50 * US, 2_000 * US]),
+        issue_ps=st.sampled_from([0, 0, 300_000]),
+    )
+
+
+def faults(links):
+    """None for most, else a few on any links."""
+    one = st.tuples(
+        st.sampled_from(["down", "degraded", "lossy", "storm"]),
+        st.integers(0, links - 1),
+        st.integers(0, 100 * US),
+        st.integers(1, 200 * US),
+        st.sampled_from(["both", "forward", "back"]),
+    )
+    share = {"degraded": 0.3, "lossy": 0.1}
+    fault = one.map(lambda f: Fault(f[0], f[1], f[2], f[2] + f[3], share.get(f[0]), f[4]))
+    return st.one_of(st.just([]), st.lists(fault, max_size=4))
+
+
+@st.composite
+def cases(draw, lab):
+    fabric = draw(fabrics(lab))
+    hosts = lab.hosts(fabric)
+    count = len(hosts)
+    size = st.one_of(st.integers(1, 400_000), st.sampled_from([1, 4096, 8192, 65536]))
+    at = st.one_of(st.integers(0, 100 * US), st.sampled_from([0, 40 * US]))
+    flow = st.tuples(st.integers(0, count - 1), st.integers(1, count - 1), size, at)
+    load = draw(st.lists(flow, min_size=1, max_size=14))
+    table = lab.flows(*((hosts[a], hosts[(a + d) % count], b, t) for a, d, b, t in load))
+    for row in table:
+        row["priority"] = draw(st.sampled_from([0, 3, 3, 4]))
+        row["descriptors"] = min(draw(st.sampled_from([1, 1, 7])), int(row["bytes"]))
+    return Case(
+        fabric,
+        draw(disciplines()),
+        draw(transports()),
+        table,
+        draw(st.integers(0, 2**64 - 1)),
+        sorted(draw(st.lists(st.integers(0, 300 * US), max_size=12))),
+        [draw(st.booleans()) for _ in load],
+        draw(faults(len(fabric.links))),
+    )
+
+
+def play(case, **engine):
+    """All that can be seen: completions and link state in slices, late flows, the tables."""
+    emulator = PacketEmulator(
+        case.fabric, equal_cost(case.fabric), case.discipline, case.transport,
+        seed=case.seed, faults=case.faults, **engine,
+    )  # fmt: skip
+    late = np.array(case.late, np.bool_) if case.late else np.zeros(len(case.table), np.bool_)
+    emulator.submit(case.table[~late])
+    waiting = case.table[late].copy()
+    seen = []
+    for until in [*case.cuts, max([END, *case.cuts])]:
+        while True:
+            step = emulator.advance(until)
+            done = step.completions["flow"].tolist()
+            seen.append((step.now_ps, done))
+            if len(waiting):
+                # What a serving loop does: a completion, or a look, leads to the next flow.
+                waiting["release_ps"] = np.maximum(waiting["release_ps"], step.now_ps)
+                emulator.submit(waiting[:1])
+                waiting = waiting[1:]
+            elif not done:
+                break
+        seen.append({name: column.tolist() for name, column in emulator.observe().items()})
+    return seen, emulator.telemetry()
+
+
+def assert_same(one, other):
+    assert one[0] == other[0]
+    assert one[1].totals == other[1].totals
+    for table in ("flows", "ports", "hops"):
+        left, right = getattr(one[1], table), getattr(other[1], table)
+        assert left.keys() == right.keys()
+        for name in left:
+            assert (left[name] == right[name]).all(), name
+
+
+@settings(max_examples=60, deadline=None)
+@given(data=st.data())
+def test_both_engines_give_the_same_bytes(lab, data):
+    case = data.draw(cases(lab))
+    try:
+        reference = play(case, engine="reference")
+    except KvfabricError:  # settings that no engine takes
+        return
+    assert_same(reference, play(case, engine="core"))
+
+
+@settings(max_examples=25, deadline=None)
+@given(data=st.data())
+def test_slicing_the_fast_engine_changes_no_byte(lab, data):
+    case = data.draw(cases(lab))
+    case.late = []
+    whole = replace(case, cuts=[])
+    try:
+        reference = play(whole, engine="reference")
+    except KvfabricError:
+        return
+    sliced = play(case, engine="core")
+    finish = [step for step in sliced[0] if isinstance(step, tuple) and step[1]]
+    assert finish == [step for step in reference[0] if isinstance(step, tuple) and step[1]]
+    assert_same(([], reference[1]), ([], sliced[1]))
+
+
+def congested(lab, fabric, count, size, **settings):
+    """Every host sends to a few others; buffers that pause."""
+    hosts = lab.hosts(fabric)
+    rng = np.random.default_rng(7)
+    rows = [
+        (hosts[a], hosts[b], int(rng.integers(1, size)), int(rng.integers(0, 20 * US)))
+        for a in range(len(hosts))
+        for b in rng.permutation(len(hosts))[:count].tolist()
+        if a != b
+    ]
+    discipline = Discipline(ecn=Threshold(20_000, 100_000, 0.2), alpha=1 / 1024)
+    return Case(fabric, discipline, Transport(**settings), lab.flows(*rows))
+
+
+def test_pauses_marks_and_cuts_agree_where_there_are_many(lab):
+    case = congested(lab, lab.leaf_spine(4, 4, 2), 6, 600_000, ack_every=1)
+    reference = play(case, engine="reference")
+    assert reference[1].totals["pause_frames"] > 100
+    assert reference[1].flows["marked"].sum() > 1000
+    assert reference[1].totals["cnps"] > 100
+    assert_same(reference, play(case, engine="core"))
+
+
+def test_drops_and_timeouts_agree_where_there_are_many(lab):
+    case = congested(lab, lab.star(8, buffer=10**6), 6, 300_000, rto_ps=20 * US)
+    case.discipline = Discipline(pfc=False, egress_alpha=1 / 16)
+    reference = play(case, engine="reference")
+    assert reference[1].totals["drops_buffer"] > 100
+    assert reference[1].flows["timeouts"].sum() > reference[1].flows["spurious_timeouts"].sum() > 0
+    assert_same(reference, play(case, engine="core"))
+
+
+def test_short_cables_agree(lab):
+    fabric = lab.star(6, gbps=400, delay=0, latency=0)
+    case = congested(lab, fabric, 5, 200_000)
+    assert_same(play(case, engine="reference"), play(case, engine="core"))
+
+
+def test_a_switch_of_64_ports_agrees(lab):
+    case = congested(lab, lab.star(64), 3, 100_000)
+    assert_same(play(case, engine="reference"), play(case, engine="core"))
+
+
+def test_hosts_that_are_wired_to_each_other_agree(lab):
+    fabric = Fabric("wires")
+    a, b, c = (fabric.add_host(name) for name in "abc")
+    fabric.connect(a, b, rate_bps=100 * G, delay_ps=25_000)
+    fabric.connect(b, c, rate_bps=400 * G, delay_ps=0)
+    table = lab.flows((a, b, 300_000, 0), (b, a, 1, 0), (c, b, 77_777, 5_000), (b, c, 9_999, 0))
+    case = Case(fabric, Discipline(), Transport(), table, cuts=[5_000, 40_000])
+    assert_same(play(case, engine="reference"), play(case, engine="core"))
+
+
+def test_a_fabric_of_one_host_only_lets_time_pass(lab):
+    fabric = Fabric("lone")
+    fabric.add_host("h")
+    for engine in ("reference", "core"):
+        emulator = PacketEmulator(fabric, equal_cost(fabric), seed=1, engine=engine)
+        assert emulator.advance(5 * US).now_ps == 5 * US
+        assert emulator.telemetry().totals["events"] == 0
+
+
+def test_six_hundred_seconds_pass_the_end_of_the_keys(lab):
+    # Keys tell 17.6 s: flows go on through them, with a pause of 33 s at 1 Mbps between.
+    fabric = lab.star(3, gbps=0.001, buffer=10**6)
+    a, b, sink = lab.hosts(fabric)
+    rows = [(a, sink, 20_000, t * 10**12) for t in range(0, 600, 50)]
+    rows += [(b, sink, 30_000, t * 10**12 + 7) for t in range(0, 600, 40)]
+    discipline = Discipline(alpha=1 / 64, headroom=60_000, reserve_bytes=0)
+    case = Case(fabric, discipline, Transport(control="none", rto_ps=20 * 10**12), lab.flows(*rows))
+    case.cuts = [10**12, 100 * 10**12, 650 * 10**12]
+    reference = play(case, engine="reference")
+    assert reference[0][-2][0] == 650 * 10**12
+    assert reference[1].totals["pause_frames"] > 0
+    assert (reference[1].flows["finish_ps"] > 0).all()
+    assert_same(reference, play(case, engine="core"))
+
+
+def test_a_terabyte_runs_for_a_while(lab):
+    fabric = lab.star(2)
+    case = Case(fabric, Discipline(), Transport(), lab.flows((1, 2, 10**12, 0)))
+    emulators = [
+        PacketEmulator(case.fabric, equal_cost(case.fabric), seed=1, engine=engine)
+        for engine in ("reference", "core")
+    ]
+    tables = []
+    for emulator in emulators:
+        emulator.submit(case.table)
+        emulator.advance(300 * US)
+        tables.append(emulator.telemetry())
+    assert_same(([], tables[0]), ([], tables[1]))
+    assert tables[0].totals["bytes_delivered"] > 3 * 10**6
+
+
+@pytest.mark.slow
+def test_a_million_flows_of_one_packet_at_one_instant(lab):
+    fabric = lab.star(5)
+    hosts = np.array(lab.hosts(fabric))
+    table = np.repeat(lab.flows((0, 0, 64, 0)), 10**6)
+    number = np.arange(10**6)
+    table["flow"] = table["handoff"] = table["entropy"] = number
+    table["source"] = hosts[number % 4]
+    table["destination"] = hosts[number % 4 + 1]
+    emulator = PacketEmulator(fabric, equal_cost(fabric), seed=1, engine="core")
+    emulator.submit(table)
+    step = emulator.advance(10**13)
+    assert len(step.completions) >= 1
+    emulator.advance(step.now_ps + 10 * US)
+    assert emulator.telemetry().totals["bytes_delivered"] > 0
+
+
+def test_an_unknown_engine_is_refused(lab):
+    fabric = lab.star(3)
+    with pytest.raises(KvfabricError, match="write auto, core or reference"):
+        PacketEmulator(fabric, equal_cost(fabric), seed=1, engine="quick")
