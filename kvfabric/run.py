@@ -88,7 +88,13 @@ def run_cell(job: CellJob, progress: Callable[[int, int], None] | None = None) -
             manifest,
             duration_ps=_network_ps(outcome, telemetry),
             totals=dict(
-                sorted((telemetry.totals | waiting(ready.deployment, outcome.requests)).items())
+                sorted(
+                    (
+                        telemetry.totals
+                        | _instances(ready)
+                        | waiting(ready.deployment, outcome.requests)
+                    ).items()
+                )
             ),
             notes=[*notes, *outcome.notes],
         ),
@@ -96,6 +102,12 @@ def run_cell(job: CellJob, progress: Callable[[int, int], None] | None = None) -
         _flows(ready, outcome, telemetry, emulator.rows, seed),
         _ports(ready.fabric, telemetry),
     )
+
+
+def _instances(ready: Stage) -> dict[str, int]:
+    """How many instances each pool has, those that no request reached included."""
+    pools = {"prefill": ready.deployment.prefill, "decode": ready.deployment.decode}
+    return {f"{name}_instances": len(pool.instances) for name, pool in pools.items()}
 
 
 def _network_ps(outcome: Outcome, telemetry: Telemetry) -> int:
