@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from analysis.breakdown import breakdowns
 from analysis.error import RecordError
 from analysis.export import csv_text, summary_csv
 from analysis.record import Cell, FabricFact, Study, read_study
@@ -146,6 +147,7 @@ def page(found: Result, figures: Sequence["Plot"], images: dict[str, bytes]) -> 
         missing=found.study.missing,
         w=wording,
         moved=emulated(found.study),
+        breakdowns=breakdowns(found.samples),
         spare=[
             (title, key)
             for title, key in _SPARE

@@ -19,7 +19,7 @@ go on for as long as it is advanced.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from math import log
 from typing import Final
 
@@ -266,6 +266,12 @@ class Background:
                 totals[f"background.{source.name}.{name}"] = value
             totals[f"background.{source.name}.bursts"] = bursts
         found.flows, found.totals = flows, totals
+        for kind in fields(found):
+            table = getattr(found, kind.name)
+            if kind.name not in ("flows", "totals") and "flow" in table:
+                number = outer[table["flow"].astype(np.int64)]
+                kept = {name: column[number >= 0] for name, column in table.items()}
+                setattr(found, kind.name, kept | {"flow": number[number >= 0]})
         return found
 
 
