@@ -109,7 +109,7 @@ class Batch:
             return False, None
         held, step = 0, 0
         if self._grows and len(self._members):
-            step = self._step_at(now_ps)
+            step = self._step_at(now_ps + 1)  # the one that this instant is inside of
             held = self._members.held(step)
         need = self._bytes(tokens + 1 if self._grows else final)
         if self._reserved + held + need > self._capacity:
