@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from kvfabric.command.traffic_size import size
 from topo.error import KvfabricError
 
 if TYPE_CHECKING:
@@ -17,7 +18,10 @@ if TYPE_CHECKING:
 
 @click.group()
 def command() -> None:
-    """Show, draw and export the requests of a scenario or trace; download public traces."""
+    """Show, draw and export the requests of a scenario or trace; size pools; get public traces."""
+
+
+command.add_command(size)
 
 
 _TAKEN: Final = (

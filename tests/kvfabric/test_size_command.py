@@ -1,0 +1,55 @@
+"""``kvfabric traffic size``: a table that a person can act on, and refusals in one line."""
+
+from pathlib import Path
+
+import pytest
+
+from kvfabric.cli import main
+
+SCENARIO = """\
+name: small
+fabric: {family: leaf_spine, nic: 100Gbps, switch: {ports: 8, rate: 100Gbps}}
+placement: {prefill: 4, decode: 4}
+model: gpt-oss-120b
+gpu: H100-SXM
+requests: {arrivals: {process: deterministic, rate: 400/s}, count: 40}
+budget: {handoff: 5ms, allowed: 10%}
+"""
+
+
+def kvfabric(*arguments: object) -> int:
+    with pytest.raises(SystemExit) as left:
+        main([str(a) for a in arguments])
+    assert isinstance(left.value.code, int)
+    return left.value.code
+
+
+def test_the_pools_that_a_load_asks_for_are_told_with_their_hand_offs(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "small.yaml"
+    path.write_text(SCENARIO, encoding="utf-8")
+    assert kvfabric("traffic", "size", path) == 0
+    told = capsys.readouterr().out
+    for word in ("400 requests/s", "needed at 70%", "instances there are", "a prompt", "a step"):
+        assert word in told
+    assert "of the 400 Gbps that the fabric carries" in told
+    assert kvfabric("traffic", "size", path, "--use", "35%") == 0
+    other = capsys.readouterr().out
+
+    def needed(text: str) -> list[int]:
+        line = next(line for line in text.splitlines() if "needed" in line)
+        return [int(word) for word in line.split() if word.isdigit()][::2]
+
+    twice = [2 * count for count in needed(told)]
+    assert all(abs(b - a) <= 1 for a, b in zip(twice, needed(other), strict=True))
+
+
+def test_a_use_that_is_no_share_is_refused_in_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "small.yaml"
+    path.write_text(SCENARIO, encoding="utf-8")
+    for wrong in ("100%", "0%", "much"):
+        assert kvfabric("traffic", "size", path, "--use", wrong) == 2
+        assert capsys.readouterr().err.count("\n") == 1

@@ -1,0 +1,80 @@
+"""What a load asks of each phase: the formulas on numbers worked by hand, and against a run."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from topo.unit import PS_PER_S
+from traffic.error import ComputeError
+from traffic.instance import Deployment
+from traffic.model import model
+from traffic.request import RequestTable, request_table
+from traffic.serving import Outcome
+from traffic.sizing import sizing
+
+LLAMA = model("Llama-3.1-8B")
+
+
+def steady(rate: float, count: int = 400, tokens: int = 550, output: int = 150) -> RequestTable:
+    at = (np.arange(count) * PS_PER_S / rate).astype(np.int64)
+    return request_table(
+        arrival_ps=at, input_tokens=[tokens] * count, output_tokens=[output] * count
+    )
+
+
+def test_prefill_needs_its_rate_times_its_time_and_decode_its_batch_over_its_steps(
+    pools: Callable[..., Deployment],
+) -> None:
+    made = pools(4, 2)
+    found = sizing(steady(200), made, use=0.5)
+    prompt = made.prefill.prefill_cost.ps(550)
+    assert found.rate_per_s == pytest.approx(200)
+    assert found.prefill_ps == prompt
+    assert found.prefill_used == pytest.approx(200 * prompt / PS_PER_S / 4)
+    assert found.prefill == int(np.ceil(200 * prompt / PS_PER_S / 0.5))
+    step = made.decode.decode_cost.step_ps(256, 256 * LLAMA.kv_bytes(625))
+    assert (found.batch, found.by_memory) == (256, False)
+    assert found.step_ps == step
+    assert found.decoding == pytest.approx(200 * 150 * step / PS_PER_S)
+    assert found.decode_used == pytest.approx(found.decoding / 256 / 2)
+    assert found.decode == int(np.ceil(found.decoding / 256 / 0.5))
+    assert found.kv_bps == pytest.approx(8 * LLAMA.kv_bytes(550) * 200)
+    assert found.sender_bps == pytest.approx(found.kv_bps / 4)
+    assert found.receiver_bps == pytest.approx(found.kv_bps / 2)
+
+
+def test_memory_limits_the_batch_where_it_is_short(pools: Callable[..., Deployment]) -> None:
+    made = pools(1, 1, memory=7 * LLAMA.kv_bytes(700) + 5)
+    found = sizing(steady(10), made)
+    assert (found.batch, found.by_memory) == (7, True)
+
+
+@pytest.mark.parametrize("use", [0.5, 0.9])
+def test_pools_of_the_size_asked_for_work_their_share_of_the_time_and_smaller_ones_drown(
+    use: float, pools: Callable[..., Deployment], run: Callable[..., Outcome]
+) -> None:
+    rate = 150.0
+    asked = sizing(steady(rate), pools(1, 1), use=use)
+    enough = run(steady(rate, 1200), pools(asked.prefill, asked.decode))
+    short = run(steady(rate, 1200), pools(max(1, int(asked.prefill * use) - 1), asked.decode))
+
+    def wait(outcome: Outcome) -> float:
+        table = outcome.requests
+        start, arrival = (table[n].astype(np.int64) for n in ("prefill_start_ps", "arrival_ps"))
+        return float((start - arrival)[-100:].mean()) / asked.prefill_ps
+
+    assert wait(enough) < 1
+    assert wait(short) > 10
+
+
+def test_requests_without_output_ask_for_no_fabric(pools: Callable[..., Deployment]) -> None:
+    found = sizing(steady(10, output=0), pools(1, 1))
+    assert (found.kv_bps, found.decode, found.decode_used) == (0, 1, 0)
+
+
+def test_what_tells_no_rate_and_no_use_is_refused(pools: Callable[..., Deployment]) -> None:
+    with pytest.raises(ComputeError, match="use 1: must lie above 0 and below 1"):
+        sizing(steady(10), pools(1, 1), use=1)
+    with pytest.raises(ComputeError, match="too few to tell a rate"):
+        sizing(steady(10, count=1), pools(1, 1))

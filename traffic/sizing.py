@@ -1,0 +1,94 @@
+"""How many instances of each phase a load asks for, and what their hand-offs ask of the fabric.
+
+Prefill serves one prompt at a time, so a pool needs rate x mean prefill time instances at full
+use. Decode serves a batch, so an instance finishes at most
+
+    batch / (output tokens x step time of that batch)
+
+sequences a second, the batch being what its rules or its KV memory allow, whichever is less;
+Little's law then gives the sequences that are in decode. Both pools scale apart (Zhong et al.,
+DistServe, OSDI 2024): prefill with input tokens, decode with output tokens and memory. Means
+decide: bursts, imbalance between instances and tails are what a run is for, and ``use`` leaves room
+for them.
+"""
+
+from dataclasses import dataclass
+from math import ceil
+from typing import Final
+
+import numpy as np
+
+from topo.unit import PS_PER_S
+from traffic.error import ComputeError
+from traffic.instance import Deployment
+from traffic.request import RequestTable
+
+DEFAULT_USE: Final = 0.7
+"""Share of its time that an instance should work at most: a convention of queueing practice; at 0.7
+the mean wait before one server is 1.2 services (M/D/1, Pollaczek-Khinchine)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sizing:
+    """What a load asks for.
+
+    prefill_ps: mean prompt; prefill, decode: instances at the ``use`` asked for, and ``*_used``:
+        share of its time that the present pool would work. batch: sequences that a decode instance
+        holds at most; ``by_memory`` tells whether memory or the rules limit it. step_ps: a step of
+        that batch at its mean context. decoding: sequences in decode on average, by Little's law.
+    kv_bps: payload of all hand-offs; sender_bps, receiver_bps: the share of one NIC of the present
+        pools, when all of them carry the same.
+    """
+
+    rate_per_s: float
+    prefill_ps: float
+    prefill: int
+    prefill_used: float
+    batch: int
+    by_memory: bool
+    step_ps: float
+    decoding: float
+    decode: int
+    decode_used: float
+    kv_bps: float
+    sender_bps: float
+    receiver_bps: float
+
+
+def sizing(table: RequestTable, deployment: Deployment, use: float = DEFAULT_USE) -> Sizing:
+    """The pools that a table's mean rate and lengths ask for; ``use`` lies above 0 and below 1."""
+    if not 0 < use < 1:
+        raise ComputeError(f"use {use:g}: must lie above 0 and below 1; write e.g. 70%")
+    if len(table) < 2 or not table.span_ps:
+        raise ComputeError("requests: too few to tell a rate; give at least two, apart in time")
+    one, other = deployment.prefill, deployment.decode
+    rate = (len(table) - 1) * PS_PER_S / table.span_ps
+    lengths, counts = np.unique(table.input_tokens, return_counts=True)
+    times = [one.time_of(0).prefill_ps(int(n)) for n in lengths.tolist()]
+    prompt_ps = float(np.average(times, weights=counts))
+    weights = [one.kv_bytes(int(n)) for n in lengths.tolist()]
+    prompt_bytes = float(np.average(weights, weights=counts))
+    output = float(table.output_tokens.mean())
+    context = float(table.input_tokens.mean()) + output / 2
+    whole = other.kv_bytes(max(1, round(float(table.input_tokens.mean()) + output)))
+    room = other.kv_capacity_bytes // max(1, whole)
+    batch = max(1, min(other.max_batch, room))
+    read = batch * other.kv_bytes(max(1, round(context)))
+    step = float(other.time_of(0).steps_ps(batch, batch * max(1, round(context)), read, 1))
+    capacity = batch * PS_PER_S / (output * step) if output else float("inf")
+    kv_bps = 8 * prompt_bytes * rate if output else 0.0
+    return Sizing(
+        rate_per_s=rate,
+        prefill_ps=prompt_ps,
+        prefill=max(1, ceil(rate * prompt_ps / PS_PER_S / use)),
+        prefill_used=rate * prompt_ps / PS_PER_S / len(one.instances),
+        batch=batch,
+        by_memory=room < other.max_batch,
+        step_ps=step,
+        decoding=rate * output * step / PS_PER_S,
+        decode=max(1, ceil(rate / capacity / use)),
+        decode_used=rate / capacity / len(other.instances),
+        kv_bps=kv_bps,
+        sender_bps=kv_bps / (len(one.instances) * one.tp),
+        receiver_bps=kv_bps / (len(other.instances) * other.tp),
+    )
