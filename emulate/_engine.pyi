@@ -15,6 +15,10 @@ PAUSE_WIRE: int = 84
 
 STORED_LESS: int = 20
 
+CREDIT_BLOCK: int = 64
+
+CREDIT_WIRE: int = 8
+
 class FabricSetting:
     pass
 
@@ -139,6 +143,7 @@ def transport_setting(
     timeout_ps: int,
     issue_ps: int,
     cnp_interval_ps: int,
+    credit_bytes: int,
     cnp_priority: int,
     controlled: bool,
     dcqcn: DcqcnSetting,
@@ -190,6 +195,19 @@ class Dcqcn:
     def target_bps(self) -> int: ...
     @property
     def alpha_q20(self) -> int: ...
+
+class CreditSender:
+    def __init__(self, blocks: int) -> None: ...
+    def may(self, now_ps: int, frame: int) -> bool: ...
+    def take(self, frame: int) -> None: ...
+    def give(self, now_ps: int, blocks: int) -> None: ...
+    def spent(self, now_ps: int) -> int: ...
+    @property
+    def blocks(self) -> int: ...
+    @property
+    def stalled(self) -> bool: ...
+    @property
+    def stalls(self) -> int: ...
 
 class SharedBuffer:
     def __init__(

@@ -16,11 +16,14 @@ from emulate.discipline import PRIORITIES, Discipline
 from emulate.fault import Fault, fault_settings
 from emulate.setting import (
     NEVER,
+    core_lacks,
     discipline_setting,
     fabric_setting,
+    in_effect,
     port_headroom,
     refuse_buffers,
     refuse_rates,
+    refuse_storms,
     route_setting,
     transport_setting,
 )
@@ -78,15 +81,21 @@ class PacketEmulator:
         self._seen = np.zeros(0, np.bool_)
         self._handoff = np.zeros(0, np.int64)
         refuse_rates(fabric)
-        headroom = port_headroom(fabric, self.discipline, self.transport)
-        refuse_buffers(fabric, self.discipline, self.transport, headroom)
+        rules = in_effect(self.discipline, self.transport)
+        headroom = port_headroom(fabric, rules, self.transport)
+        refuse_buffers(fabric, rules, self.transport, headroom)
+        refuse_storms(rules, faults)
         if engine not in ("auto", "core", "reference"):
             raise KvfabricError(f"engine {engine!r}: write auto, core or reference")
-        make = _engine.Reference if engine == "reference" else _engine.Core
+        lacking = core_lacks(self.transport)
+        if engine == "core" and lacking is not None:
+            raise KvfabricError(f"engine 'core': has no {lacking}; write auto or reference")
+        slow = engine == "reference" or lacking is not None
+        make = _engine.Reference if slow else _engine.Core
         self._engine: _engine.Reference | _engine.Core = make(
             fabric=fabric_setting(fabric),
             routes=route_setting(routes),
-            discipline=discipline_setting(fabric, self.discipline, headroom),
+            discipline=discipline_setting(fabric, rules, headroom),
             transport=transport_setting(fabric, self.transport),
             faults=fault_settings(fabric, faults),
             seed=seed,

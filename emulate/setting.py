@@ -4,13 +4,16 @@ A fabric, a queue discipline and a transport become the plain arrays of the engi
 port, a node or a priority. Rates are bit/s, times picoseconds, sizes bytes.
 """
 
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from emulate import _engine
-from emulate.discipline import Discipline, DisciplineError
+from emulate.discipline import PRIORITIES, Discipline, DisciplineError
+from emulate.fault import Fault, FaultError
 from emulate.headroom import headroom_bytes, response_ps
 from emulate.transport import Transport, TransportError
 from topo.error import KvfabricError
@@ -33,6 +36,26 @@ def refuse_rates(fabric: Fabric) -> None:
                 f"link {link.index} rate {show_rate(link.rate_bps)}: the packet engine takes "
                 "1 Mbps to 8 Tbps"
             )
+
+
+def core_lacks(transport: Transport) -> str | None:
+    """What of the settings only the reference engine knows; None when the core knows all."""
+    return "credits" if transport.by_credits else None
+
+
+def in_effect(discipline: Discipline, transport: Transport) -> Discipline:
+    """What of the discipline holds: under credits neither pauses nor marks do."""
+    return replace(discipline, pfc=False, ecn="off") if transport.by_credits else discipline
+
+
+def refuse_storms(discipline: Discipline, faults: Sequence[Fault]) -> None:
+    """Raise `FaultError` for a pause storm where nothing can be paused."""
+    storms = [fault for fault in faults if fault.kind == "storm"]
+    if storms and not discipline.protected:
+        raise FaultError(
+            f"storm on link {storms[0].link}: no class is under PFC, nothing would stop; leave it "
+            "out, or write pfc: true and a rocev2 transport"
+        )
 
 
 def port_headroom(
@@ -64,6 +87,12 @@ def refuse_buffers(
     """
     first = fabric.ports.first
     frame = transport.mtu + _engine.DATA_OVERHEAD - _engine.STORED_LESS
+    blocks = _engine.CREDIT_BLOCK * -(-frame // _engine.CREDIT_BLOCK)
+    if transport.by_credits and transport.credits < blocks:
+        raise TransportError(
+            f"credits {transport.credits} B: below the {blocks} B of one frame, which could never "
+            "start; write more credits or a smaller mtu"
+        )
     for node in fabric.nodes:
         if node.switch is None:
             continue
@@ -76,6 +105,13 @@ def refuse_buffers(
             raise TransportError(
                 f"mtu {transport.mtu} B: a frame of {frame} B is above the buffer of switch "
                 f"{node.name!r}, {buffer} B; write a larger buffer or a smaller mtu"
+            )
+        lanes = PRIORITIES * degree * transport.credits if transport.by_credits else 0
+        if lanes > buffer:
+            raise TransportError(
+                f"credits {transport.credits} B: {PRIORITIES} virtual lanes of {degree} ports need "
+                f"{lanes} B, above the buffer of switch {node.name!r}, {buffer} B; write less "
+                "credits or a larger buffer"
             )
         if kept + frame > buffer:
             raise DisciplineError(
@@ -175,6 +211,7 @@ def transport_setting(fabric: Fabric, transport: Transport) -> _engine.Transport
         timeout_ps=transport.rto_ps,
         issue_ps=transport.issue_ps,
         cnp_interval_ps=preset.cnp_interval_ps,
+        credit_bytes=transport.credits if transport.by_credits else 0,
         cnp_priority=transport.cnp_priority,
         controlled=transport.control == "dcqcn",
         dcqcn=dcqcn,

@@ -1,4 +1,4 @@
-"""What the NIC runs: RoCEv2 with go-back-N, and DCQCN under one of its published settings.
+"""What the NIC runs: go-back-N over RoCEv2 or InfiniBand, and DCQCN in a published setting.
 
 "DCQCN defaults" are at least three sets of numbers; each is a preset here, a literal table with its
 source. Times are picoseconds, rates bit/s, sizes bytes.
@@ -17,6 +17,10 @@ DEFAULT_MTU: Final = 4096
 
 DEFAULT_RTO_PS: Final = 4_096_000 << 14
 """Local ACK timeout 14: 4.096 us * 2^14 = 67 ms (InfiniBand specification, 9.9.2.1.1)."""
+
+CREDITS: Final = 128 * 2**10
+"""Default buffer of a virtual lane: 2,048 blocks, half the range of the 12-bit counters of
+InfiniBand's flow control packets (specification, 7.9; recalled, not read)."""
 
 _LEAST_MTU: Final = 256
 _MOST_MTU: Final = 9216
@@ -162,16 +166,19 @@ PRESETS: Final[Mapping[str, Dcqcn]] = MappingProxyType(
 class Transport:
     """The transport of all NICs.
 
-    kind: RoCEv2. control: ``dcqcn``, or ``none``: every queue pair sends at line rate.
+    kind: ``rocev2``, or ``infiniband``: links are run by credits instead of pause frames.
+    control: ``dcqcn``, or ``none``: every queue pair sends at line rate. InfiniBand has no DCQCN.
     preset: a name of `PRESETS`. mtu: payload of a full packet in bytes.
     ack_every: the receiver acknowledges every so many packets, and the last of a flow (16: an
         assumption that keeps reverse traffic below 0.2 %; InfiniBand lets responders coalesce).
     window: packets of one flow in flight at most, 0 without a limit, as RoCE NICs do.
     rto_ps: retransmission time. issue_ps: time to issue one descriptor of a flow, one after the
         other from its release on. cnp_priority: the strict, never paused class of CNPs.
+    credits: bytes that the receiving end of a link advertises for each of its 8 virtual lanes, one
+        a priority; of ``infiniband``.
     """
 
-    kind: Literal["rocev2"] = "rocev2"
+    kind: Literal["rocev2", "infiniband"] = "rocev2"
     control: Literal["dcqcn", "none"] = "dcqcn"
     preset: str = "connectx"
     mtu: int = DEFAULT_MTU
@@ -180,12 +187,15 @@ class Transport:
     rto_ps: int = DEFAULT_RTO_PS
     issue_ps: int = 0
     cnp_priority: int = 6
+    credits: int = CREDITS
 
     def __post_init__(self) -> None:
-        if self.kind != "rocev2":
-            raise TransportError(f"transport {self.kind!r}: not available; write rocev2")
+        if self.kind not in ("rocev2", "infiniband"):
+            raise TransportError(f"transport {self.kind!r}: write rocev2 or infiniband")
         if self.control not in ("dcqcn", "none"):
             raise TransportError(f"control {self.control!r}: write dcqcn or none")
+        if self.kind == "infiniband" and self.control != "none":
+            raise TransportError(f"control {self.control!r}: not of infiniband; write none")
         if self.preset not in PRESETS:
             raise TransportError(
                 f"preset {self.preset!r}: no such DCQCN preset; write {', '.join(PRESETS)}"
@@ -205,6 +215,11 @@ class Transport:
             raise TransportError(f"issue {self.issue_ps} ps: must not be negative")
         if not 0 <= self.cnp_priority <= 7:
             raise TransportError(f"cnp_priority {self.cnp_priority}: write 0 to 7")
+
+    @property
+    def by_credits(self) -> bool:
+        """Links are run by credits: no frame is dropped for want of memory."""
+        return self.kind == "infiniband"
 
     @property
     def dcqcn(self) -> Dcqcn:

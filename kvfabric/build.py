@@ -16,15 +16,15 @@ from numpy.typing import NDArray
 from emulate.discipline import Discipline
 from emulate.fault import Fault, FaultError, fault_settings
 from emulate.fluid import FluidEmulator
-from emulate.marking import Threshold
 from emulate.packet import PacketEmulator
 from emulate.transport import Transport
 from kvfabric.background import sources_of
 from kvfabric.collective import collectives_of
 from kvfabric.fault import faults_of
 from kvfabric.handoff import handoff_of
+from kvfabric.network import discipline_of, transport_of
 from kvfabric.quantity import Rate
-from kvfabric.scenario import EcnPart, FabricPart, Scenario
+from kvfabric.scenario import FabricPart, Scenario
 from kvfabric.source import Key, Place, ScenarioError, Source
 from kvfabric.workload import synthetic
 from topo.error import KvfabricError
@@ -207,23 +207,11 @@ def deployment_of(scenario: Scenario, source: Source, fabric: Fabric, routes: Ro
 
 def network_of(scenario: Scenario, source: Source) -> tuple[Discipline, Transport]:
     """What the switches and what the NICs run."""
-    rules, sender = scenario.network.discipline, scenario.network.transport
+    network, issue_ps = scenario.network, int(scenario.handoff.per_descriptor)
     with located(source, "network", "discipline"):
-        discipline = Discipline(
-            pfc=rules.pfc,
-            headroom=rules.headroom,
-            alpha=float(rules.alpha),
-            ecn=_marking(rules.ecn),
-        )
+        discipline = discipline_of(network.discipline)
     with located(source, "network", "transport"):
-        transport = Transport(
-            kind=sender.kind,
-            control=sender.control,
-            preset=sender.preset,
-            mtu=int(sender.mtu),
-            issue_ps=int(scenario.handoff.per_descriptor),
-            **({} if sender.ack_every is None else {"ack_every": sender.ack_every}),
-        )
+        transport = transport_of(network.transport, issue_ps)
     return discipline, transport
 
 
@@ -240,13 +228,6 @@ def _faults(scenario: Scenario, source: Source, fabric: Fabric) -> tuple[Fault, 
     with located(source, "faults"):
         fault_settings(fabric, found)
     return tuple(found)
-
-
-def _marking(ecn: str | bool | EcnPart) -> str | Threshold:
-    """A profile's name, thresholds of one's own, or off; YAML reads a bare `off` as false."""
-    if isinstance(ecn, EcnPart):
-        return Threshold(int(ecn.kmin), int(ecn.kmax), float(ecn.pmax))
-    return ("sonic" if ecn else "off") if isinstance(ecn, bool) else ecn
 
 
 def policy_of(scenario: Scenario, hops: NDArray[np.int32], seed: int) -> Policy:

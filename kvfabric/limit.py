@@ -1,6 +1,6 @@
 """What a run leaves out, in sentences for its report."""
 
-from kvfabric.scenario import HandoffPart, Scenario
+from kvfabric.scenario import HandoffPart, NetworkPart, Scenario
 from traffic.reshard import paired
 
 _ALWAYS = (
@@ -16,7 +16,11 @@ _PACKET = (
     "Switches store and forward over equal-cost shortest paths; no cut-through, virtual channels, "
     "flowlets, spray or adaptive routing; no pause watchdog; a host never pauses its switch.",
     "Every hand-off opens new queue pairs, which start at line rate.",
-    "DCQCN's settings decide the tail of colliding flows: compare `network.transport.preset`.",
+)
+_DCQCN = "DCQCN's settings decide the tail of colliding flows: compare `network.transport.preset`."
+_CREDITS = (
+    "InfiniBand's frames are counted with RoCEv2's overhead; its congestion control, arbitration "
+    "tables and subnet routes are left out."
 )
 _ROUTES = "Routes do not change when a link or switch fails: flows keep their paths and retransmit."
 _FLUID = (
@@ -66,6 +70,13 @@ def _of_ranks(scenario: Scenario) -> list[str]:
     ]
 
 
+def _of_packets(part: NetworkPart) -> list[str]:
+    """What the packet engine leaves out of the chosen network."""
+    if part.transport.kind == "infiniband":
+        return [*_PACKET, _CREDITS]
+    return [*_PACKET, *(() if part.transport.control == "none" else (_DCQCN,))]
+
+
 def not_modelled(scenario: Scenario) -> list[str]:
     """One sentence each, most general first."""
     return [
@@ -80,5 +91,5 @@ def not_modelled(scenario: Scenario) -> list[str]:
         if scenario.background
         else "Nothing but hand-offs crosses the fabric.",
         _ROUTES if scenario.faults else "No link or switch fails.",
-        *(_FLUID if scenario.run.emulator == "fluid" else _PACKET),
+        *(_FLUID if scenario.run.emulator == "fluid" else _of_packets(scenario.network)),
     ]

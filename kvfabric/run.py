@@ -16,6 +16,7 @@ from kvfabric.collective import collectives_told, waiting
 from kvfabric.fault import faults_told
 from kvfabric.handoff import handoff_told, orchestration_told
 from kvfabric.load import Alternative
+from kvfabric.network import network_told
 from kvfabric.scenario import Scenario
 from topo.bom import bom
 from topo.capacity import mu
@@ -182,7 +183,6 @@ def _ranks(pool: Pool) -> str:
 def settings_of(scenario: Scenario, ready: Stage) -> dict[str, str]:
     """Every profile and setting behind the numbers, as text for the report."""
     part, switch = scenario.fabric, scenario.fabric.switch
-    rules, sender = ready.discipline, ready.transport
     pools = ready.deployment
     told = {
         "model": scenario.model,
@@ -202,20 +202,4 @@ def settings_of(scenario: Scenario, ready: Stage) -> dict[str, str]:
     }
     if scenario.run.emulator == "fluid":
         return {**told, "network": "max-min fluid: no queues, no pauses, no marks"}
-    mark = rules.threshold(nic_rate(ready.fabric))
-    ecn = "off"
-    if mark is not None:
-        profile = rules.ecn if isinstance(rules.ecn, str) else "own"
-        ecn = (
-            f"{profile}: Kmin {show_size(mark.kmin_bytes)}, Kmax {show_size(mark.kmax_bytes)}, "
-            f"Pmax {mark.pmax:.3g} at {show_rate(nic_rate(ready.fabric))}"
-        )
-    return {
-        **told,
-        "transport": f"{sender.kind}, MTU {sender.mtu} B, control {sender.control}"
-        + (f" preset {sender.preset}" if sender.control == "dcqcn" else "")
-        + f", an ACK every {sender.ack_every} packets",
-        "PFC": f"on, headroom {rules.headroom}, alpha {rules.alpha:g}" if rules.pfc else "off",
-        "ECN": ecn,
-        "load balancing": "ECMP by hash of the 5-tuple",
-    }
+    return {**told, **network_told(ready.discipline, ready.transport, nic_rate(ready.fabric))}

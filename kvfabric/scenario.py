@@ -150,13 +150,17 @@ class DisciplinePart(Part, frozen=True):
 
 
 class TransportPart(Part, frozen=True):
-    """What the NIC runs."""
+    """What the NIC runs. ``control`` is dcqcn for rocev2 and none for infiniband if left out.
 
-    kind: Literal["rocev2"] = "rocev2"
-    control: Literal["dcqcn", "none"] = "dcqcn"
+    ``credits`` is the buffer of each virtual lane at the receiving end of an infiniband link.
+    """
+
+    kind: Literal["rocev2", "infiniband"] = "rocev2"
+    control: Literal["dcqcn", "none"] | None = None
     preset: str = "connectx"
     mtu: Size = written(Size, "4KiB")
     ack_every: Small | None = None
+    credits: Size | None = None
 
 
 class NetworkPart(Part, frozen=True):

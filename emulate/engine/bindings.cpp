@@ -77,12 +77,13 @@ DisciplineSetting discipline_setting(
 
 TransportSetting transport_setting(Bytes mtu, std::int64_t ack_every, std::int64_t window,
                                    Time timeout_ps, Time issue_ps, Time cnp_interval_ps,
+                                   Bytes credit_bytes,
                                    std::uint8_t cnp_priority, bool controlled,
                                    const DcqcnSetting& dcqcn, const In<std::int64_t>& least_bps,
                                    const In<std::int64_t>& additive_bps,
                                    const In<std::int64_t>& hyper_bps) {
     return {mtu,          ack_every,         window,     timeout_ps,
-            issue_ps,     cnp_interval_ps,   cnp_priority, controlled,
+            issue_ps,     cnp_interval_ps,   credit_bytes, cnp_priority, controlled,
             dcqcn,        values(least_bps), values(additive_bps), values(hyper_bps)};
 }
 
@@ -222,10 +223,10 @@ nb::dict port_table(const Engine& engine) {
     put("busy_ps", [](const Port& p) { return p.busy_time; });
     put("paused_ps", [now](const Port& p) {
         Time most = 0;
-        for (const PauseReceiver& receiver : p.obeys) most = std::max(most, receiver.spent(now));
+        for (int i = 0; i < 8; ++i) most = std::max(most, p.held(i, now));
         return most;
     });
-    put("pauses", [](const Port& p) { return p.pauses; });
+    put("pauses", [](const Port& p) { return p.stops_met(); });
     put("marked", [](const Port& p) { return p.marked; });
     put("drops", [](const Port& p) { return p.drops; });
     put("max_queue_bytes", [](const Port& p) { return p.most_waiting; });
@@ -298,6 +299,8 @@ NB_MODULE(_engine, m) {
     m.attr("CNP_WIRE") = cnp_wire;
     m.attr("PAUSE_WIRE") = pause_wire;
     m.attr("STORED_LESS") = preamble_and_gap;
+    m.attr("CREDIT_BLOCK") = credit_block;
+    m.attr("CREDIT_WIRE") = credit_wire;
 
     nb::class_<FabricSetting>(m, "FabricSetting");
     nb::class_<RouteSetting>(m, "RouteSetting");
@@ -323,7 +326,8 @@ NB_MODULE(_engine, m) {
           "least_percent"_a, "recovery"_a, "clamp"_a, "clamp_after_timer"_a, "least_bps"_a,
           "additive_bps"_a, "hyper_bps"_a);
     m.def("transport_setting", &transport_setting, nb::kw_only(), "mtu"_a, "ack_every"_a,
-          "window"_a, "timeout_ps"_a, "issue_ps"_a, "cnp_interval_ps"_a, "cnp_priority"_a,
+          "window"_a, "timeout_ps"_a, "issue_ps"_a, "cnp_interval_ps"_a, "credit_bytes"_a,
+          "cnp_priority"_a,
           "controlled"_a, "dcqcn"_a, "least_bps"_a, "additive_bps"_a, "hyper_bps"_a);
 
     m.def("fault_settings", &fault_settings, nb::kw_only(), "kind"_a, "port"_a, "from_ps"_a,

@@ -5,6 +5,7 @@
 #include <nanobind/stl/vector.h>
 
 #include "buffer.hpp"
+#include "credit.hpp"
 #include "dcqcn.hpp"
 #include "gobackn.hpp"
 #include "hash.hpp"
@@ -67,6 +68,16 @@ void bind_decisions(nb::module_& m) {
         .def_prop_ro("rate_bps", &Dcqcn::rate)
         .def_prop_ro("target_bps", &Dcqcn::target)
         .def_prop_ro("alpha_q20", &Dcqcn::alpha_q20);
+
+    nb::class_<CreditSender>(m, "CreditSender")
+        .def(nb::init<std::int64_t>(), "blocks"_a)
+        .def("may", &CreditSender::may, "now_ps"_a, "frame"_a)
+        .def("take", &CreditSender::take, "frame"_a)
+        .def("give", &CreditSender::give, "now_ps"_a, "blocks"_a)
+        .def("spent", &CreditSender::spent, "now_ps"_a)
+        .def_prop_ro("blocks", &CreditSender::blocks)
+        .def_prop_ro("stalled", &CreditSender::stalled)
+        .def_prop_ro("stalls", &CreditSender::stalls);
 
     nb::class_<SharedBuffer>(m, "SharedBuffer")
         .def(

@@ -41,6 +41,7 @@ Reference::Reference(FabricSetting fabric, RouteSetting routes, DisciplineSettin
         port.scheduler = Scheduler(discipline_.strict, discipline_.weight);
         port.marker = Marker(discipline_.kmin[p], discipline_.kmax[p], discipline_.pmax_q32[p]);
         port.stops.fill(PauseSender(port.pause));
+        port.credits.fill(CreditSender(transport_.credits / credit_block));
     }
     latched_.queued.assign(ports_.size(), 0);
     latched_.paused.assign(ports_.size(), 0);
@@ -117,7 +118,7 @@ void Reference::handle(const Event& event) {
     const std::uint32_t lane = event.lane();
     switch (event.kind()) {
     case EventKind::pause:
-        obey(port, lane);
+        by_credits() ? credit(port, lane) : obey(port, lane);
         break;
     case EventKind::sent:
         sent(port);
@@ -165,6 +166,9 @@ void Reference::latch(Time tick) {
         const Time busy = port.busy_time + (port.busy ? tick - port.began : 0);
         latched_.queued[p] = port.waiting;
         latched_.paused[p] = port.paused;
+        for (std::size_t lane = 0; lane < 8; ++lane) {
+            if (port.credits[lane].stalled()) latched_.paused[p] |= static_cast<std::uint8_t>(1 << lane);
+        }
         latched_.utilisation[p] =
             static_cast<double>(busy - busy_at_tick_[p]) / static_cast<double>(tick_);
         busy_at_tick_[p] = busy;

@@ -13,6 +13,7 @@
 
 #include "blame.hpp"
 #include "buffer.hpp"
+#include "credit.hpp"
 #include "derive.hpp"
 #include "event.hpp"
 #include "fault.hpp"
@@ -97,10 +98,12 @@ struct Port {
     std::array<PauseReceiver, 8> obeys;
     std::array<PauseSender, 8> stops;  // of the ingress groups of this port
     std::array<bool, 8> expiry_due{};
+    std::array<CreditSender, 8> credits;
 
-    // How long a priority has been stopped by now.
+    // How long a priority has been stopped by now, by pause or for want of credits.
     Time held(int priority, Time now) const {
-        return obeys[static_cast<std::size_t>(priority)].spent(now);
+        const auto slot = static_cast<std::size_t>(priority);
+        return obeys[slot].spent(now) + credits[slot].spent(now);
     }
 
     Nic nic;            // at a host
@@ -114,6 +117,13 @@ struct Port {
     std::int64_t pauses = 0;
     std::int64_t marked = 0;
     std::int64_t drops = 0;
+
+    // How often the peer stopped the port.
+    std::int64_t stops_met() const {
+        std::int64_t count = pauses;
+        for (const CreditSender& lane : credits) count += lane.stalls();
+        return count;
+    }
 };
 
 struct Totals {
@@ -193,6 +203,7 @@ private:
 
     // A port and its switch (reference_switch.cpp).
     void transmit(std::uint32_t port);
+    Bytes head_bytes(const Port& port, int priority) const;
     void start(std::uint32_t port, PacketId id);
     Time serialise(Port& port, Bytes wire);
     void start_pause(std::uint32_t port);
@@ -207,6 +218,12 @@ private:
     void expire_pause(std::uint32_t port, int priority);
     void refresh_pause(std::uint32_t port, int priority);
     void drop(std::uint32_t port, PacketId id, Cause cause);
+
+    // Credits of virtual lanes (reference_credit.cpp).
+    bool by_credits() const { return transport_.credits > 0; }
+    std::uint8_t with_credits(std::uint32_t port, std::uint8_t classes);
+    void repay(std::uint32_t ingress, const Packet& packet);
+    void credit(std::uint32_t port, std::uint32_t lane);
 
     // What befalls links (reference_fault.cpp).
     void befall(const std::vector<FaultSetting>& faults);

@@ -21,16 +21,14 @@ void Reference::transmit(std::uint32_t port_id) {
         return;
     }
     const std::uint8_t ready = port.at_host ? line_up(port_id) : std::uint8_t{0};
-    const auto eligible = static_cast<std::uint8_t>((port.backlog & ~port.paused) | ready);
+    auto eligible = static_cast<std::uint8_t>((port.backlog & ~port.paused) | ready);
+    if (by_credits()) eligible = with_credits(port_id, eligible);
     if (eligible == 0) {
         if (port.at_host) sleep(port_id);
         return;
     }
-    const int priority = port.scheduler.pick(eligible, [&](int p) {
-        if ((port.backlog & bit(p)) != 0) return Bytes{packets_[port.queue[slot(p)].list.head()].wire};
-        const Flow& flow = flows_[port.nic.head(p)];
-        return flow.segment.payload(flow.sender.next()) + data_overhead;
-    });
+    const int priority =
+        port.scheduler.pick(eligible, [&](int p) { return head_bytes(port, p); });
     if ((port.backlog & bit(priority)) != 0) {
         start(port_id, dequeue(port_id, priority));
     } else {
@@ -38,15 +36,26 @@ void Reference::transmit(std::uint32_t port_id) {
     }
 }
 
+// On the wire, of the frame that a class with something to send would send next.
+Bytes Reference::head_bytes(const Port& port, int priority) const {
+    if ((port.backlog & bit(priority)) != 0) {
+        return packets_[port.queue[slot(priority)].list.head()].wire;
+    }
+    const Flow& flow = flows_[port.nic.head(priority)];
+    return flow.segment.payload(flow.sender.next()) + data_overhead;
+}
+
 void Reference::start(std::uint32_t port_id, PacketId id) {
     Port& port = ports_[port_id];
     port.busy = true;
     port.serving = id;
     port.began = now_;
-    const Time left = serialise(port, packets_[id].wire);
+    const Packet& packet = packets_[id];
+    if (by_credits()) port.credits[packet.priority].take(packet.wire - preamble_and_gap);
+    const Time left = serialise(port, packet.wire);
     const Time arrival = left + port.delay;
     if (port.flying.empty()) at(arrival, EventKind::arrival, port.reverse, 0);
-    port.flying.push({arrival, id, loses(port_id, packets_[id], arrival)});
+    port.flying.push({arrival, id, loses(port_id, packet, arrival)});
     at(left, EventKind::sent, port_id, 0);
 }
 
@@ -110,6 +119,9 @@ void Reference::arrive(std::uint32_t port_id) {
     Wire& flying = ports_[from_id].flying;
     const Flight flight = flying.pop();
     if (!flying.empty()) at(flying.front().arrival, EventKind::arrival, port_id, 0);
+    if (by_credits() && (flight.lost || ports_[port_id].at_host)) {
+        repay(port_id, packets_[flight.id]);
+    }
     if (flight.lost) {
         drop(from_id, flight.id, Cause::fault);
         return;
@@ -135,7 +147,7 @@ void Reference::forward(std::uint32_t port_id, PacketId id) {
     const auto first = static_cast<std::uint32_t>(fabric_.first[node]);
     const Bytes stored = packet.wire - preamble_and_gap;
     const int priority = packet.priority;
-    if (!buffer.admit(port_id - first, priority, out - first, stored)) {
+    if (!by_credits() && !buffer.admit(port_id - first, priority, out - first, stored)) {
         drop(out, id, Cause::buffer);
         return;
     }
@@ -156,7 +168,7 @@ void Reference::forward(std::uint32_t port_id, PacketId id) {
                       egress.held(priority, now_));
     }
     Port& ingress = ports_[port_id];
-    if (buffer.over(port_id - first, priority) && ingress.stops[slot(priority)].stop(now_)) {
+    if (!by_credits() && buffer.over(port_id - first, priority) && ingress.stops[slot(priority)].stop(now_)) {
         ingress.notify |= bit(priority);
         at(ingress.stops[slot(priority)].next(), EventKind::timer, port_id,
            refresh + static_cast<std::uint32_t>(priority));
@@ -210,6 +222,10 @@ void Reference::mark(std::uint32_t port_id, Packet& packet, Bytes queue) {
 
 // A frame has left the switch: its memory is free, and its group may go on.
 void Reference::departed(const Packet& packet, std::uint32_t egress) {
+    if (by_credits()) {
+        repay(packet.ingress, packet);
+        return;
+    }
     const std::uint32_t node = ports_[egress].node;
     const auto first = static_cast<std::uint32_t>(fabric_.first[node]);
     SharedBuffer& buffer = *buffers_[node];

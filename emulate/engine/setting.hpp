@@ -55,6 +55,7 @@ struct TransportSetting {
     Time timeout = 0;
     Time issue = 0;         // for each descriptor
     Time cnp_interval = 0;  // least time between two CNPs of one flow
+    Bytes credits = 0;      // of each virtual lane of a link, 0: not by credits
     std::uint8_t cnp_priority = 6;
     bool controlled = false;
     DcqcnSetting dcqcn;                // without the rates

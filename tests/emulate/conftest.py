@@ -7,7 +7,7 @@ import pytest
 from numpy.typing import NDArray
 
 from topo.fabric import Fabric, Switch
-from traffic.emulator import FLOW, Emulator
+from traffic.emulator import FLOW, Emulator, Table
 
 G = 10**9
 
@@ -74,6 +74,13 @@ class Lab:
                 number * 7919 + 1, -1, True, priority, release,
             )  # fmt: skip
         return table
+
+    @staticmethod
+    def blame_adds_up(flows: Table) -> bool:
+        """The parts of each finished flow's time make all of it."""
+        column = {name: np.asarray(values, np.int64) for name, values in flows.items()}
+        parts = np.sum([v for name, v in column.items() if name.startswith("blame_")], axis=0)
+        return bool((parts == column["finish_ps"] - column["release_ps"]).all())
 
     @staticmethod
     def finish(emulator: Emulator, until: int = 10**13) -> dict[int, int]:

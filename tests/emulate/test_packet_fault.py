@@ -252,6 +252,7 @@ def test_faults_lose_no_byte_unaccounted_and_slices_change_nothing(lab, trouble,
     assert parts == finish
     a, b = whole.telemetry(), sliced.telemetry()
     assert a.totals == b.totals
+    assert lab.blame_adds_up(a.flows)
     assert a.totals["drops_lossless"] == a.totals["bytes_in_flight"] == 0
     assert a.totals["drops_fault"] == a.ports["drops"].sum() == a.flows["lost_packets"].sum()
     if not any(f.kind in ("down", "lossy") for f in trouble[0]):

@@ -1,0 +1,66 @@
+"""The ``network`` of a scenario: what switches and NICs run, and how the report tells it."""
+
+from emulate.discipline import Discipline
+from emulate.marking import Threshold
+from emulate.transport import Transport, TransportError
+from kvfabric.scenario import DisciplinePart, EcnPart, TransportPart
+from topo.unit import show_rate, show_size
+
+
+def discipline_of(part: DisciplinePart) -> Discipline:
+    """The queue discipline of every switch."""
+    return Discipline(
+        pfc=part.pfc, headroom=part.headroom, alpha=float(part.alpha), ecn=_marking(part.ecn)
+    )
+
+
+def _marking(ecn: str | bool | EcnPart) -> str | Threshold:
+    """A profile's name, thresholds of one's own, or off; YAML reads a bare `off` as false."""
+    if isinstance(ecn, EcnPart):
+        return Threshold(int(ecn.kmin), int(ecn.kmax), float(ecn.pmax))
+    return ("sonic" if ecn else "off") if isinstance(ecn, bool) else ecn
+
+
+def transport_of(part: TransportPart, issue_ps: int) -> Transport:
+    """The transport of every NIC; ``issue_ps`` is what the hand-off says of descriptors."""
+    lanes = part.kind == "infiniband"
+    if part.credits is not None and not lanes:
+        raise TransportError(
+            f"credits {show_size(part.credits)}: of infiniband only; leave them out, or write "
+            "kind: infiniband"
+        )
+    return Transport(
+        kind=part.kind,
+        control=part.control or ("none" if lanes else "dcqcn"),
+        preset=part.preset,
+        mtu=int(part.mtu),
+        issue_ps=issue_ps,
+        **({} if part.ack_every is None else {"ack_every": part.ack_every}),
+        **({} if part.credits is None else {"credits": int(part.credits)}),
+    )
+
+
+def network_told(rules: Discipline, sender: Transport, nic_bps: int) -> dict[str, str]:
+    """Every profile and setting behind the packets, as text for the report."""
+    told = {
+        "transport": f"{sender.kind}, MTU {sender.mtu} B, control {sender.control}"
+        + (f" preset {sender.preset}" if sender.control == "dcqcn" else "")
+        + f", an ACK every {sender.ack_every} packets",
+        "load balancing": "ECMP by hash of the 5-tuple",
+    }
+    if sender.by_credits:
+        lanes = f"{show_size(sender.credits)} for each of 8 virtual lanes of a link"
+        return {**told, "credits": lanes, "PFC": "none: credits", "ECN": "none"}
+    pfc = f"on, headroom {rules.headroom}, alpha {rules.alpha:g}" if rules.pfc else "off"
+    return {**told, "PFC": pfc, "ECN": _marking_told(rules, nic_bps)}
+
+
+def _marking_told(rules: Discipline, nic_bps: int) -> str:
+    mark = rules.threshold(nic_bps)
+    if mark is None:
+        return "off"
+    profile = rules.ecn if isinstance(rules.ecn, str) else "own"
+    return (
+        f"{profile}: Kmin {show_size(mark.kmin_bytes)}, Kmax {show_size(mark.kmax_bytes)}, "
+        f"Pmax {mark.pmax:.3g} at {show_rate(nic_bps)}"
+    )

@@ -1,0 +1,70 @@
+"""The key `network`: what switches and NICs run, told in the report, refused in a line."""
+
+from pathlib import Path
+
+import pytest
+
+from kvfabric.build import stage
+from kvfabric.limit import not_modelled
+from kvfabric.load import load
+from kvfabric.run import settings_of
+from kvfabric.source import ScenarioError
+
+TEXT = """\
+name: network
+fabric: {family: leaf_spine, nic: 100Gbps, switch: {ports: 8, rate: 100Gbps}}
+placement: {prefill: 8, decode: 8}
+model: gpt-oss-120b
+gpu: H100-SXM
+requests: {arrivals: {rate: 400/s}, count: 6}
+budget: {handoff: 5ms, allowed: 10%}
+run: {seeds: 1}
+network: NETWORK
+"""
+
+
+def staged(tmp_path: Path, network: str):
+    path = tmp_path / "s.yaml"
+    path.write_text(TEXT.replace("NETWORK", network), encoding="utf-8")
+    study = load(path)
+    return study.scenario, stage(study.scenario, study.source)
+
+
+def test_roce_is_the_default_and_has_dcqcn(tmp_path: Path) -> None:
+    scenario, ready = staged(tmp_path, "{}")
+    told = settings_of(scenario, ready)
+    assert told["transport"].startswith("rocev2, MTU 4096 B, control dcqcn preset connectx")
+    assert told["PFC"].startswith("on")
+    assert "credits" not in told
+    assert any("DCQCN" in line for line in not_modelled(scenario))
+
+
+def test_infiniband_has_credits_and_neither_dcqcn_nor_pauses_nor_marks(tmp_path: Path) -> None:
+    scenario, ready = staged(tmp_path, "{transport: {kind: infiniband, credits: 96KiB}}")
+    assert (ready.transport.control, ready.transport.credits) == ("none", 96 * 1024)
+    told = settings_of(scenario, ready)
+    assert told["transport"].startswith("infiniband, MTU 4096 B, control none")
+    assert told["credits"] == "98.3 kB for each of 8 virtual lanes of a link"
+    assert (told["PFC"], told["ECN"]) == ("none: credits", "none")
+    lines = not_modelled(scenario)
+    assert any("InfiniBand" in line for line in lines)
+    assert not any("DCQCN" in line for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("network", "word"),
+    [
+        ("{transport: {kind: infiniband, control: dcqcn}}", "not of infiniband; write none"),
+        ("{transport: {kind: infiniband, credits: 4KiB}}", "4160 B of one frame"),
+        ("{transport: {kind: infiniband, credits: 2MiB}}", "above the buffer of switch"),
+        ("{transport: {credits: 1MiB}}", "of infiniband only"),
+        ("{transport: {kind: token_ring}}", "write rocev2 or infiniband"),
+    ],
+)
+def test_a_network_that_cannot_be_is_refused_with_its_place(
+    tmp_path: Path, network: str, word: str
+) -> None:
+    with pytest.raises(ScenarioError, match=word) as refusal:
+        staged(tmp_path, network)
+    assert "\n" not in str(refusal.value)
+    assert ":9: network" in str(refusal.value)
