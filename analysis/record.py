@@ -32,6 +32,7 @@ REQUESTS: Final = (
     "input_tokens",
     "output_tokens",
     "kv_bytes",
+    "session",
     "model",
     "tenant",
     "priority",

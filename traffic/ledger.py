@@ -93,7 +93,7 @@ _GIVEN: Final = (
 
 _COLUMNS: Final = (
     *("arrival_ps", "input_tokens", "output_tokens", "kv_bytes"),
-    *("model", "tenant", "priority", "prefill", "decode"),
+    *("session", "model", "tenant", "priority", "prefill", "decode"),
     *TIMES,
     *("preemptions", "status"),
 )

@@ -64,6 +64,9 @@ class Station(Protocol):
 class Crowd(Protocol):
     """Users who send their next request when they have the answer to the last."""
 
+    count: int
+    """Requests that arrive in all."""
+
     def first(self) -> Sequence[tuple[int, int]]:
         """(arrival, user) of every user's first request, in any order."""
         ...

@@ -21,7 +21,7 @@ from traffic.disaggregated import Disaggregated
 from traffic.emulator import Emulator, Table
 from traffic.instance import Deployment
 from traffic.ledger import REJECTED, Ledger
-from traffic.loop import Loop
+from traffic.loop import Crowd, Loop
 from traffic.mode import Serving, ServingError
 from traffic.policy.choice import Policy, check_reach
 from traffic.release import Releases
@@ -37,10 +37,10 @@ class Outcome:
     """What became of every request.
 
     requests: one row a request, int64, -1 where not reached: ``request arrival_ps input_tokens
-    output_tokens kv_bytes model tenant priority prefill decode prefill_start_ps prefill_end_ps
-    kv_ready_ps decode_start_ps first_token_ps finish_ps preemptions status`` (0 finished, 1 in
-    flight when the run ended, 2 rejected) and `traffic.book.MOMENTS`. ``kv_bytes`` is the cache
-    of the prompt. ``prefill`` and ``decode`` number instances over all services, each pool for
+    output_tokens kv_bytes session model tenant priority prefill decode prefill_start_ps
+    prefill_end_ps kv_ready_ps decode_start_ps first_token_ps finish_ps preemptions status`` (0
+    finished, 1 in flight when the run ended, 2 rejected) and `traffic.book.MOMENTS`. ``kv_bytes``
+    is the cache of the prompt. ``prefill`` and ``decode`` number instances over all services, each pool for
     itself. A request without output ends with its prefill: no hand-off, no first token. Where
     nothing is handed over the cache is ready, and decoding starts, when the prefill ends; where
     the prefill makes the first token, that is its time too.
@@ -83,7 +83,7 @@ def serve(
 
 
 def serve_all(
-    requests: RequestTable,
+    requests: RequestTable | Crowd,
     services: Sequence[Service],
     emulator: Emulator,
     *,
@@ -93,7 +93,7 @@ def serve_all(
     progress: Callable[[int, int], None] | None = None,
     seed: int = 0,
 ) -> Outcome:
-    """Serve the requests until all are done, or until ``until_ps``.
+    """Serve the requests of a table, or of users, until all are done, or until ``until_ps``.
 
     A request goes to the service of its model's number. ``control_delay_ps`` must be at least the
     emulator's window. ``progress`` is called now and then with the requests done and their number.
@@ -104,12 +104,15 @@ def serve_all(
     """
     rules = rules or Serving()
     _check(services, rules, control_delay_ps)
-    ledger = Ledger.open(requests)
+    if isinstance(requests, RequestTable):
+        ledger, crowd, prefix = Ledger.open(requests), None, requests.prefix
+    else:
+        ledger, crowd, prefix = Ledger(requests.count), requests, None
     if len(ledger) and max(ledger.model) >= len(services):
         raise ServingError(
             f"request of model {max(ledger.model)}: {len(services)} service(s); give one a model"
         )
-    loop = Loop(ledger, emulator, control_delay_ps)
+    loop = Loop(ledger, emulator, control_delay_ps, crowd)
     book = Book(emulator, len(ledger))
     for service in services:
         router = Router(service, ledger)
@@ -118,7 +121,7 @@ def serve_all(
             book,
             seed=seed,
             delay_ps=control_delay_ps,
-            prefix=requests.prefix,
+            prefix=prefix,
             priority=ledger.priority,
         )
         if rules.mode == "colocated":
@@ -133,7 +136,7 @@ def serve_all(
         table,
         book.table(),
         loop.end_ps,
-        tuple(_notes(ledger, services)),
+        tuple(_notes(table, services)),
     )
 
 
@@ -171,27 +174,28 @@ def _number_on(table: Table, services: Sequence[Service], rules: Serving) -> Non
     if rules.mode == "colocated":
         sizes[:] = sizes.sum(axis=1, keepdims=True)
     before = np.cumsum(sizes, axis=0) - sizes
+    model = np.asarray(table["model"], np.int64)
     for side, name in enumerate(("prefill", "decode")):
         number = np.asarray(table[name], np.int64)
-        table[name] = np.where(number < 0, -1, number + before[table["model"], side])
+        table[name] = np.where(number < 0, -1, number + before[model, side])
 
 
-def _notes(ledger: Ledger, services: Sequence[Service]) -> list[str]:
+def _notes(table: Table, services: Sequence[Service]) -> list[str]:
     notes: list[str] = []
-    rejected = ledger.status.count(REJECTED)
+    rejected = int(np.count_nonzero(table["status"] == REJECTED))
     if rejected:
         most = ", ".join(str(s.deployment.decode.kv_capacity_bytes) for s in services)
         notes.append(
             f"{rejected} request(s) were rejected: their context needs more KV memory than a "
             f"decode instance has ({most} bytes)."
         )
-    empty = ledger.output_tokens.count(0)
+    empty = int(np.count_nonzero(table["output_tokens"] == 0))
     if empty:
         notes.append(f"{empty} request(s) have no output and end with their prefill.")
-    preempted = sum(1 for times in ledger.preemptions if times)
-    if preempted:
+    times = np.asarray(table["preemptions"], np.int64)
+    if times.any():
         notes.append(
-            f"{preempted} request(s) were preempted, {sum(ledger.preemptions)} times together: "
+            f"{np.count_nonzero(times)} request(s) were preempted, {times.sum()} times together: "
             "their KV caches had outgrown the memory of their instances."
         )
     return notes

@@ -6,8 +6,8 @@ and a tool's result or the user's next message. Between calls lie the answer, an
 the user's thought. Some attempts fail and are sent again, unchanged.
 
 Open loop: the time an answer takes is drawn here, from its length, and not taken from the serving
-model, so that a slow fabric does not slow the users down. A closed loop of N users, each waiting
-for its answer, would need the serving model and is not modelled.
+model, so that a slow fabric does not slow the users down. In a closed loop (`traffic.crowd`) the
+same sessions wait for the answers of the serving model: `played`.
 
 The stream is stationary: sessions that began before the run are in progress when it starts. A pool
 of sessions is drawn, and each of them starts at random times of a Poisson process over all the
@@ -94,16 +94,44 @@ class _Pool:
     """Attempts of the pool's sessions, session by session and in time.
 
     ``begin`` has the first attempt of each session and the end; ``at_ps`` counts from the session's
-    first; ``call`` is equal for the attempts of one call; ``shared_tokens`` are the first tokens
-    that the session has in common with others.
+    first; ``pause_ps`` is the thought, or the tool's run, before an attempt; ``call`` is equal for
+    the attempts of one call; ``shared_tokens`` are the first tokens that the session has in common
+    with others.
     """
 
     begin: Ints
     at_ps: Floats
+    pause_ps: Floats
     call: Ints
     input_tokens: Ints
     output_tokens: Ints
     shared_tokens: Ints
+
+
+class Played:
+    """Sessions to be played call by call, where each call waits for the answer to the last."""
+
+    def __init__(self, pool: "_Pool") -> None:
+        self._begin = pool.begin.tolist()
+        self._pool = pool
+
+    def __len__(self) -> int:
+        return len(self._begin) - 1
+
+    def rows(self, session: int) -> tuple[int, int]:
+        """The first attempt of a session and the one after its last."""
+        return self._begin[session], self._begin[session + 1]
+
+    def attempt(self, row: int) -> tuple[int, int, int]:
+        """Input and output tokens, and the pause before it in picoseconds."""
+        pool = self._pool
+        pause = round(float(pool.pause_ps[row]))
+        return int(pool.input_tokens[row]), int(pool.output_tokens[row]), pause
+
+
+def played(agent: Agent, seed: int) -> Played:
+    """The `POOL` sessions of a seed; the pause before the first call is a thought."""
+    return Played(_pool(agent, seed))
 
 
 def sessions(agent: Agent, *, count: int, rate_per_s: float, seed: int) -> RequestTable:
@@ -193,6 +221,7 @@ def _pool(agent: Agent, seed: int) -> _Pool:
     return _Pool(
         begin=np.concatenate(([0], np.cumsum(sizes))),
         at_ps=at[call] + attempt * float(agent.retry_after_ps),
+        pause_ps=np.where(attempt == 0, pause[call], float(agent.retry_after_ps)),
         call=call,
         input_tokens=context[call],
         output_tokens=output[call],

@@ -1,15 +1,18 @@
 """Tenants: who sent a request, with what priority, and with lengths of whose own.
 
 Each request, or each session as a whole, belongs to one tenant, drawn by the tenants' shares. The
-number of a tenant is its place in the list. Tables and exports carry tenant and priority; no
-policy, queue or switch acts on a request's priority yet.
+number of a tenant is its place in the list. Whether a priority acts in queues and on the network is
+the serving model's (`traffic.mode.Serving`, `traffic.handoff.Handoff`). The model of a request,
+where several are served, is drawn likewise.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
+from traffic.draw import draw
 from traffic.error import RequestError
 from traffic.profile import Lengths
 from traffic.request import NO_SESSION, PRIORITIES, RequestTable
@@ -40,22 +43,11 @@ def tenanted(table: RequestTable, tenants: Sequence[Tenant], seed: int) -> Reque
     Refuses shares that do not add up to the whole, two tenants of one name, and lengths of a
     tenant's own where requests belong to sessions, whose contexts grow by rules of their own.
     """
-    names = [tenant.name for tenant in tenants]
-    for name in names:
-        if names.count(name) > 1:
-            raise RequestError(f"tenant {name[:40]!r}: stands twice; give every tenant one entry")
-    total = sum(tenant.share for tenant in tenants)
-    if abs(total - 1) > 1e-6:
-        raise RequestError(f"tenants: shares add up to {100 * total:g}%; write shares of 100%")
+    check_tenants(tenants)
     alone = table.session == NO_SESSION
     if not bool(alone.all()) and any(tenant.lengths is not None for tenant in tenants):
         raise RequestError("tenants: a profile of one's own does not go with sessions; remove it")
-    edges = np.cumsum([tenant.share for tenant in tenants])[:-1]
-    random = generator(seed, "tenant")
-    whose = np.searchsorted(edges, random.random(len(table)), side="right").astype(np.int32)
-    if not bool(alone.all()):
-        _, first, session = np.unique(table.session, return_index=True, return_inverse=True)
-        whose = np.where(alone, whose, whose[first[session]])
+    whose = _drawn(table, [tenant.share for tenant in tenants], generator(seed, "tenant"))
     inputs, outputs = table.input_tokens.copy(), table.output_tokens.copy()
     for number, tenant in enumerate(tenants):
         if tenant.lengths is not None:
@@ -70,3 +62,46 @@ def tenanted(table: RequestTable, tenants: Sequence[Tenant], seed: int) -> Reque
         tenant=whose,
         priority=priority[whose],
     )
+
+
+def modelled(table: RequestTable, shares: Sequence[float], seed: int) -> RequestTable:
+    """The table with a model for every request, or session as a whole, drawn by the shares."""
+    if min(shares) <= 0 or abs(sum(shares) - 1) > 1e-6:
+        raise RequestError(
+            f"models: shares of {', '.join(f'{100 * share:g}%' for share in shares)}; write shares "
+            "above 0 that leave some for `model`"
+        )
+    return replace(table, model=_drawn(table, shares, generator(seed, "model")))
+
+
+def check_tenants(tenants: Sequence[Tenant]) -> None:
+    """Refuse two tenants of one name and shares that do not add up to the whole."""
+    names = [tenant.name for tenant in tenants]
+    for name in names:
+        if names.count(name) > 1:
+            raise RequestError(f"tenant {name[:40]!r}: stands twice; give every tenant one entry")
+    total = sum(tenant.share for tenant in tenants)
+    if abs(total - 1) > 1e-6:
+        raise RequestError(f"tenants: shares add up to {100 * total:g}%; write shares of 100%")
+
+
+def pick(shares: Sequence[float], seed: int, purpose: str, key: int) -> int:
+    """A place in the shares, drawn by (seed, purpose, key)."""
+    point, place = draw(seed, purpose, key, 1 << 53) / (1 << 53) * sum(shares), 0
+    while place < len(shares) - 1 and point >= shares[place]:
+        point -= shares[place]
+        place += 1
+    return place
+
+
+def _drawn(
+    table: RequestTable, shares: Sequence[float], random: np.random.Generator
+) -> NDArray[np.int32]:
+    """A place in the shares for every request; those of a session have the same."""
+    edges = np.cumsum(shares)[:-1]
+    whose = np.searchsorted(edges, random.random(len(table)), side="right").astype(np.int32)
+    alone = table.session == NO_SESSION
+    if bool(alone.all()):
+        return whose
+    _, first, session = np.unique(table.session, return_index=True, return_inverse=True)
+    return np.where(alone, whose, whose[first[session]]).astype(np.int32)

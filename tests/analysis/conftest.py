@@ -55,7 +55,7 @@ def cell(
                 rng.integers(400, 700, count),
                 output,
                 np.full(count, 25_000_000),
-                *([np.zeros(count, np.int64)] * 3),  # model, tenant, priority
+                *([np.zeros(count, np.int64)] * 4),  # session, model, tenant, priority
                 rng.integers(0, 32, count),
                 rng.integers(0, 32, count),
                 start,
