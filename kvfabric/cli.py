@@ -6,6 +6,7 @@ Exit codes: 0 done, 1 a check failed, 2 bad input or an impossible request, 130 
 import errno
 import importlib
 import os
+import select
 import signal
 import sys
 from typing import Any, Final
@@ -74,14 +75,31 @@ def main(argv: list[str] | None = None) -> None:
         click.echo("kvfabric: interrupted; finished cells are kept", err=True)
         code = 130
     except OSError as error:
-        if error.errno not in (errno.EPIPE, errno.ENOSPC):
+        code = _end_of_output(error)
+    except SystemExit as stop:
+        # rich and click turn a reader that went away into an exit of their own, with 1.
+        if not (isinstance(stop.__context__, BrokenPipeError) or _unread(sys.stdout.fileno())):
             raise
-        # The reader went away, or the device of standard output is full.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        code = 0 if error.errno == errno.EPIPE else 2
-        if code:
-            click.echo(f"kvfabric: standard output: {error.strerror}", err=True)
+        code = _end_of_output(BrokenPipeError(errno.EPIPE, "the reader went away"))
     sys.exit(code)
+
+
+def _unread(descriptor: int) -> bool:
+    """Is it a pipe that nobody reads any more?"""
+    watch = select.poll()
+    watch.register(descriptor, 0)
+    return any(event & select.POLLERR for _, event in watch.poll(0))
+
+
+def _end_of_output(error: OSError) -> int:
+    """The reader went away, as `head` does, or the device is full; anything else is a bug."""
+    if error.errno not in (errno.EPIPE, errno.ENOSPC):
+        raise error
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    if error.errno == errno.EPIPE:
+        return 0
+    click.echo(f"kvfabric: standard output: {error.strerror}", err=True)
+    return 2
 
 
 def _interrupt(*_: object) -> None:

@@ -40,10 +40,13 @@ def mu(fabric: Fabric) -> int:
     return int(maximum_flow(graph, number[source], number[sink]).flow_value) * unit
 
 
-def relative_mu(fabric: Fabric) -> float:
-    """mu over what the smaller pool's NICs could move: 1 is a fabric that never limits."""
+def relative_mu(fabric: Fabric, flow_bps: int | None = None) -> float:
+    """mu over what the smaller pool's NICs could move: 1 is a fabric that never limits.
+
+    ``flow_bps`` saves computing mu once more.
+    """
     offered = min(_nic_rate(fabric, Role.PREFILL), _nic_rate(fabric, Role.DECODE))
-    return mu(fabric) / offered
+    return (mu(fabric) if flow_bps is None else flow_bps) / offered
 
 
 def oversubscription(fabric: Fabric) -> float:

@@ -12,10 +12,12 @@ the global link leaving the i-th group has channel i, its first local link 2 i, 
 Order: local 0, local 1, global 0, local 2, ... One local link a group leaves the odd ones unused:
 two local channels and one global carry paths over one global link (Kim, Dally, Scott, Abts, ISCA
 2008). Paths of fewest links may cross other groups, and then take more.
+On a HyperX dimension order needs one channel alone: no two links of a path lie in one dimension.
 `by_dateline`: on a torus with paths in dimension order (`dimension_order`): channel 0, from the
 link that closes the ring (between the last place and the first) on 1, in each dimension anew.
 """
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 
@@ -61,18 +63,33 @@ def by_group(fabric: Fabric, path: Sequence[int], group: Mapping[int, int]) -> C
     return found
 
 
-def dragonfly_groups(fabric: Fabric, a: int) -> dict[int, int]:
-    """The group of each switch of a dragonfly with ``a`` routers a group."""
-    return {node.index: node.rack // a for node in fabric.switches}
+def dragonfly_groups(fabric: Fabric) -> dict[int, int]:
+    """The group of each switch of a dragonfly, read off the names of its routers.
+
+    Errors: a switch that is not named as a router of a group.
+    """
+    group: dict[int, int] = {}
+    if not fabric.switches:
+        raise FabricError(f"fabric {fabric.name!r}: no switches, and so no groups of routers")
+    for node in fabric.switches:
+        found = re.fullmatch(r"group(\d{1,9})router\d{1,9}", node.name, re.ASCII)
+        if found is None:
+            raise FabricError(
+                f"switch {node.name!r}: not named as a router of a dragonfly, group0router0 and "
+                "on; write another routing"
+            )
+        group[node.index] = int(found[1])
+    return group
 
 
 def dimension_order(
     fabric: Fabric, shape: tuple[int, ...], source: int, destination: int
 ) -> list[int]:
-    """The path between two hosts of a torus that settles one coordinate after the other.
+    """The path between two hosts of a torus or HyperX that settles one coordinate after the other.
 
-    The shorter way round each ring, the rising one where both are equal; the first of parallel
-    links. Errors: a fabric that is no torus of that shape.
+    On a torus the shorter way round each ring, the rising one where both are equal; on a HyperX one
+    link a coordinate, which needs no second channel. The first of parallel links. Errors: a fabric
+    that is neither of that shape.
     """
     here, there = _place(fabric, shape, source), _place(fabric, shape, destination)
     if source == destination:
@@ -81,7 +98,10 @@ def dimension_order(
     for axis, size in enumerate(shape):
         ahead = (there[axis] - here[axis]) % size
         step = 1 if 2 * ahead <= size else -1
-        for _ in range(min(ahead, size - ahead)):
+        steps = min(ahead, size - ahead)
+        if fabric.family == "hyperx":
+            step, steps = ahead, min(ahead, 1)
+        for _ in range(steps):
             here = (*here[:axis], (here[axis] + step) % size, *here[axis + 1 :])
             names.append(_name(here))
     nodes = [source, *(fabric.node(name).index for name in names), destination]
@@ -118,10 +138,10 @@ def _inner(fabric: Fabric, port: int) -> bool:
 
 
 def _place(fabric: Fabric, shape: tuple[int, ...], host: int) -> tuple[int, ...]:
-    if fabric.family != "torus" or fabric.nodes[host].kind is not Kind.HOST:
+    if fabric.family not in ("torus", "hyperx") or fabric.nodes[host].kind is not Kind.HOST:
         raise FabricError(
-            f"dimension order from node {host} of a {fabric.family}: needs hosts of a torus; "
-            "write equal-cost routing"
+            f"dimension order from node {host} of a {fabric.family}: needs hosts of a torus "
+            "or hyperx; write equal-cost routing"
         )
     return coordinate(fabric.nodes[host].rack, shape)
 

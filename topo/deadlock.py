@@ -146,7 +146,7 @@ def _waits(fabric: Fabric, routes: Routes, asked: Chosen) -> tuple[Wait, Wait]:
     tails, heads = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
     for node in np.unique(owner).tolist():
         held = arriving[into[node] : into[node + 1]]
-        wanted = np.arange(out[node], out[node + 1])
+        wanted = np.arange(int(out[node]), int(out[node + 1]))
         step = max(1, _AT_ONCE // max(1, chosen[wanted].size))
         for at in range(0, len(held), step):
             both = carried[held[at : at + step], None] & chosen[None, wanted]

@@ -45,6 +45,16 @@ class Range:
         """The range for so many."""
         return Range(self.low * count, self.high * count)
 
+    def text(self, unit: float = 1.0) -> str:
+        """``1,200..1,900`` in a unit, or one number where the ends print alike.
+
+        >>> Range(3_807_000, 5_412_000).text(1e3)
+        '3,807..5,412'
+        """
+        digits = 0 if self.high >= 10 * unit else 1
+        low, high = (f"{end / unit:,.{digits}f}" for end in (self.low, self.high))
+        return low if low == high else f"{low}..{high}"
+
 
 @dataclass(frozen=True, slots=True)
 class Entry:

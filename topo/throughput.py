@@ -105,10 +105,10 @@ def longest(fabric: Fabric, graph: Skeleton, routes: Routes | None = None) -> De
     """The matching of the two pools of greatest total distance in links.
 
     Groups of hosts are matched as a transport problem, in proportion to their NICs; among equally
-    long matchings, which there are many of in a Clos, the solver takes one.
+    long matchings, which there are many of in a Clos, the solver takes one. Many groups of equal
+    NICs on both sides are matched one to one, an optimum of the same problem (Birkhoff 1946).
     """
-    from scipy.optimize import linprog
-    from scipy.sparse import coo_array
+    from scipy.optimize import linear_sum_assignment
 
     routes = equal_cost(fabric) if routes is None else routes
     sent, taken = _supplies(graph)
@@ -116,6 +116,27 @@ def longest(fabric: Fabric, graph: Skeleton, routes: Routes | None = None) -> De
     first = [members[0] for members in graph.members]
     far = routes.distances(first[: graph.senders], first[graph.senders :])
     length = np.where(far < 0, 0, far).astype(np.float64)
+    supplies = _supplies(graph)
+    most = min(supplies[0].sum(), supplies[1].sum())
+    rows, columns = length.shape
+    if (
+        rows == columns
+        and rows * columns > MOST_VARIABLES
+        and not np.ptp(sent)
+        and not np.ptp(taken)
+    ):
+        matched = np.zeros((rows, columns))
+        matched[linear_sum_assignment(length, maximize=True)] = most / rows
+        return matched
+    share = _transport(fabric, length, sent, taken)
+    return np.asarray(share * most, np.float64)
+
+
+def _transport(fabric: Fabric, length: Demand, sent: Demand, taken: Demand) -> Demand:
+    """Shares of all bytes that make the mean length greatest, with the sums of both sides given."""
+    from scipy.optimize import linprog
+    from scipy.sparse import coo_array
+
     rows, columns = length.shape
     place = np.arange(rows * columns)
     sums = coo_array(
@@ -130,9 +151,7 @@ def longest(fabric: Fabric, graph: Skeleton, routes: Routes | None = None) -> De
     )
     if solved.status != 0:
         raise FabricError(f"fabric {fabric.name!r}: no longest matching: {solved.message}")
-    share = np.maximum(solved.x.reshape(rows, columns), 0)
-    supplies = _supplies(graph)
-    return np.asarray(share * min(supplies[0].sum(), supplies[1].sum()), np.float64)
+    return np.asarray(np.maximum(solved.x.reshape(rows, columns), 0), np.float64)
 
 
 def theta(graph: Skeleton, demand: Demand, *, most_variables: int = MOST_VARIABLES) -> Theta:

@@ -5,8 +5,9 @@ from typing import Any
 
 import click
 
+from kvfabric.command.topo_check import check
 from kvfabric.command.topo_design import compare, design
-from kvfabric.command.topo_file import check, draw, export, import_, save_drawing
+from kvfabric.command.topo_file import draw, export, import_, save_drawing
 from kvfabric.command.topo_source import fabrics_of, family_options
 
 
@@ -42,6 +43,7 @@ Examples:
   kvfabric topo show leaf_spine --prefill 32 --decode 32 --nic 400Gbps --set oversubscription=2
   kvfabric topo show torus --prefill 32 --decode 32 --set shape=4,4,4
   kvfabric topo show scenarios/first-look.yaml --draw out/drawings
+  kvfabric topo show leaf_spine --prefill 512 --decode 512 --bill --prices quotes.csv
 """
 )
 @click.argument("what", metavar="SCENARIO|FAMILY|FILE")
@@ -52,20 +54,63 @@ Examples:
     default=None,
     help="Write a drawing of each fabric (SVG and PNG) into this folder.",
 )
+@click.option("--bill", "itemised", is_flag=True, help="Show the priced bill, line by line.")
+@click.option("--prices", type=click.Path(path_type=Path), default=None, help="A price file, CSV.")
 @family_options
-def show(what: str, folder: Path | None, **facts: Any) -> None:
-    """Show the fabrics of a scenario or file, or one of a family by name, side by side."""
+def show(what: str, folder: Path | None, itemised: bool, prices: Path | None, **facts: Any) -> None:
+    """Show the fabrics of a scenario or file, or one of a family by name, side by side.
+
+    Losses and disjoint paths tell how many of all were tried, where not all were; theta is the
+    share of a demand that the best routing carries for all pairs at once.
+    """
+    from kvfabric.progress import stages, under
     from kvfabric.table import print_table
+    from topo.price import prices as price_table
     from topo.summary import describe
 
-    fabrics = fabrics_of(what, **facts)
-    tables = [describe(fabric) for _, fabric in fabrics]
+    table = price_table(prices)
+    with stages("topo show") as tell:
+        tell("building")
+        fabrics = fabrics_of(what, **facts)
+        tables = [
+            describe(fabric, prices=table, tell=under(tell, label)) for label, fabric in fabrics
+        ]
     labels = list(dict.fromkeys(label for table in tables for label in table))
     rows = [[label, *(table.get(label, "-") for table in tables)] for label in labels[1:]]
-    print_table("Fabrics", ["", *(label for label, _ in fabrics)], rows, wide=40 + 26 * len(tables))
+    print_table("Fabrics", ["", *(label for label, _ in fabrics)], rows, wide=45 + 32 * len(tables))
+    for label, fabric in fabrics if itemised else []:
+        show_bill(label, fabric, table)
     if folder is not None:
         for label, fabric in fabrics:
             click.echo(f"drawing: {save_drawing(folder, label, fabric)}")
+
+
+def show_bill(label: str, fabric: Any, table: Any) -> None:
+    """Print the lines of the priced bill, their sums, and what the prices rest on."""
+    from kvfabric.table import print_table
+    from topo.price import quote
+    from topo.unit import show_rate
+
+    bill = quote(fabric, table)
+    rows = [
+        [
+            entry.item,
+            f"{entry.count:,}",
+            show_rate(entry.rate_bps),
+            f"{entry.most_m:.0f}" if entry.most_m else "-",
+            entry.usd.text(1e3),
+            entry.watt.text(1e3),
+            "assumption" if entry.assumed else "sourced",
+        ]
+        for entry in bill.entries
+    ]
+    rows.append(["all", "", "", "", bill.usd.text(1e3), bill.watt.text(1e3), ""])
+    heads = ["item", "count", "rate", "up to m", "k$", "kW", "prices"]
+    print_table(f"Bill of {label}", heads, rows, wide=110)
+    click.echo(
+        f"Rack units of switches: {bill.rack_units.text()}. Prices, dates and sources: "
+        "topo/price.csv; give quotes of your own with --prices."
+    )
 
 
 for verb in (design, compare, draw, export, import_, check):

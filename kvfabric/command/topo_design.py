@@ -138,31 +138,41 @@ Examples:
 @pool_options
 def compare(what: tuple[str, ...], prices: Path | None, **facts: Any) -> None:
     """Tabulate fabrics: the alternatives of a scenario, files, or families sized for the pools."""
+    from kvfabric.progress import stages, under
     from kvfabric.table import print_table
-    from topo.measure import COLUMNS, measure
+    from topo.carry import LOST
+    from topo.measure import BUILT, REACHED, measure
     from topo.price import prices as price_table
 
     table = price_table(prices)
     refused: list[tuple[str, str]] = []
-    if what:
-        if facts["families"]:
-            raise KvfabricError("topo compare: files and --family together; write one or the other")
-        fabrics = [pair for name in what for pair in fabrics_of(name)]
-    else:
-        fabrics = []
-        for found in _designs(**facts):
-            if found.fabric is None:
-                refused.append((found.family, found.reason))
-            else:
-                fabrics.append((found.family, found.fabric))
-    rows = [[label, *measure(fabric, table).values()] for label, fabric in fabrics]
+    if what and facts["families"]:
+        raise KvfabricError("topo compare: files and --family together; write one or the other")
+    with stages("topo compare") as tell:
+        tell("building")
+        if what:
+            fabrics = [pair for name in what for pair in fabrics_of(name)]
+        else:
+            found = _designs(**facts)
+            fabrics = [(each.family, each.fabric) for each in found if each.fabric is not None]
+            refused = [(each.family, each.reason) for each in found if each.fabric is None]
+        rows: list[tuple[str, dict[str, str]]] = []
+        for number, (label, fabric) in enumerate(fabrics, 1):
+            place = f"{label} ({number} of {len(fabrics)})"
+            rows.append((label, measure(fabric, table, under(tell, place))))
     if rows:
-        print_table("Fabrics compared", ["fabric", *COLUMNS], rows, wide=205)
+        for title, columns in (
+            ("What it takes to build", BUILT),
+            ("What it carries", REACHED),
+            ("What is left of mu after the worst loss, and which", LOST),
+        ):
+            cells = [[label, *(row[column] for column in columns)] for label, row in rows]
+            print_table(title, ["fabric", *columns], cells, wide=140)
     for family, reason in refused:
         click.echo(f"{family}: does not fit: {reason}")
     click.echo(
-        "cost: model of switches and links; bill (with NICs and host cables) and kW: ranges of the "
-        "price file, most of it assumptions; "
-        "worst N-1: share of mu left and what was lost, * of a sample; theta longest: "
-        "near the worst case; a..b: bounds."
+        "cost: model of switches and links between them; bill (with NICs and host cables) and kW: "
+        "ranges of the price file, which says what is assumed. longest, mean: links of shortest "
+        "paths. (tried/all): where not all were tried. theta: share of a demand "
+        "carried for all pairs at once; a..b: bounds. bisection: least found, misleads."
     )

@@ -1,4 +1,4 @@
-"""``kvfabric topo draw``, ``export``, ``import`` and ``check``: fabrics to and from files."""
+"""``kvfabric topo draw``, ``export`` and ``import``: fabrics to and from files."""
 
 from pathlib import Path
 from typing import Any
@@ -95,6 +95,7 @@ Examples:
 @click.option("--overwrite", is_flag=True, help="Replace a file that exists.")
 def import_(file: Path, form: str | None, to: Path | None, overwrite: bool) -> None:
     """Read a fabric file, check it, show what it has; with --to keep it as node-link JSON."""
+    from kvfabric.progress import stages
     from kvfabric.table import print_table
     from topo.check import check as check_fabric
     from topo.format.registry import read_fabric, write_fabric
@@ -102,43 +103,9 @@ def import_(file: Path, form: str | None, to: Path | None, overwrite: bool) -> N
 
     fabric = read_fabric(file, form)
     check_fabric(fabric)
-    rows = [[label, value] for label, value in describe(fabric).items()]
+    with stages("topo import") as tell:
+        rows = [[label, value] for label, value in describe(fabric, tell=tell).items()]
     print_table(str(file), ["", fabric.name], rows)
     if to is not None:
         write_fabric(fabric, to, "json", overwrite)
         click.echo(f"wrote {to}")
-
-
-@click.command(
-    epilog="""\b
-Examples:
-  kvfabric topo check scenarios/first-look.yaml
-  kvfabric topo check torus --prefill 32 --decode 32 --ports 16
-  kvfabric topo check theirs.clab.yml
-"""
-)
-@click.argument("what", metavar="SCENARIO|FAMILY|FILE")
-@family_options
-def check(what: str, **facts: Any) -> int:
-    """Check that fabrics are whole and that PFC cannot deadlock; exit with 1 where it can.
-
-    The routes are all shortest paths, ACKs included; without roles, between all hosts.
-    """
-    from topo.check import check as check_fabric
-    from topo.deadlock import dependency_cycle, handoff_pairs
-    from topo.route import equal_cost
-
-    failed = False
-    for label, fabric in fabrics_of(what, **facts):
-        check_fabric(fabric)
-        pairs = handoff_pairs(fabric)
-        if not pairs:
-            seats = [host.index for host in fabric.hosts]
-            pairs = [(a, b) for a in seats for b in seats if a != b]
-        cycle = dependency_cycle(fabric, equal_cost(fabric), pairs)
-        if cycle is None:
-            click.echo(f"{label}: whole; no buffer-dependency cycle: PFC cannot deadlock")
-        else:
-            failed = True
-            click.echo(f"{label}: PFC can deadlock: {' -> '.join([*cycle, cycle[0]])}")
-    return int(failed)

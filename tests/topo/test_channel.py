@@ -127,7 +127,7 @@ def test_detours_without_a_path_or_a_count_are_refused():
 def test_paths_over_one_global_link_need_two_local_channels_and_one_global():
     """Paths of fewest links may cross other groups too, over two or three global links."""
     fabric = build("dragonfly", {"p": 1, "a": 4, "h": 2})
-    routes, group = equal_cost(fabric), dragonfly_groups(fabric, 4)
+    routes, group = equal_cost(fabric), dragonfly_groups(fabric)
     ends = fabric.ports
     used: dict[tuple[bool, bool], set[int]] = {}
     numbered = []
@@ -150,7 +150,7 @@ def test_paths_over_one_global_link_need_two_local_channels_and_one_global():
 
 def test_valiant_paths_of_a_dragonfly_have_no_cycle_by_group():
     fabric = build("dragonfly", {"p": 1, "a": 4, "h": 1})
-    routes, group = equal_cost(fabric), dragonfly_groups(fabric, 4)
+    routes, group = equal_cost(fabric), dragonfly_groups(fabric)
     paths = [p for a, b in every_pair(fabric) for p in valiant_paths(routes, a, b, count=4)]
     paths += [p for a, b in every_pair(fabric) for p in minimal_paths(routes, a, b)]
     assert channel_cycle(fabric, [by_group(fabric, path, group) for path in paths]) is None
@@ -190,7 +190,7 @@ def test_dimension_order_is_for_a_torus_of_that_shape():
 
 def test_a_third_local_link_in_a_group_is_refused():
     fabric = build("dragonfly", {"p": 1, "a": 4, "h": 1})
-    group = dragonfly_groups(fabric, 4)
+    group = dragonfly_groups(fabric)
     ports, first = fabric.ports, fabric.node("group0router0").index
 
     def local(a: int, b: int) -> int:

@@ -10,10 +10,12 @@ Principles and Practices of Interconnection Networks, 2004). 4 x 4 x 4: 192 link
 3.0476. Switches are numbered with the last coordinate running fastest.
 """
 
+import re
 from collections.abc import Iterator
 from itertools import product
 from math import prod
 
+from topo.error import FabricError
 from topo.fabric import Fabric
 from topo.family.direct import Edge, built, refused, wanted
 from topo.family.parameter import Count, Parameters, Shape
@@ -93,6 +95,31 @@ def coordinate(number: int, shape: tuple[int, ...]) -> tuple[int, ...]:
         number, own = divmod(number, size)
         place.append(own)
     return tuple(reversed(place))
+
+
+def shape_of(fabric: Fabric) -> tuple[int, ...]:
+    """The switches in each dimension of a HyperX or torus, read off its switches' names.
+
+    Errors: a `FabricError` for a fabric whose switches are not named as those of a box.
+
+    >>> from topo.family.registry import build
+    >>> shape_of(build("torus", {"shape": (4, 3), "p": 1}))
+    (4, 3)
+    """
+    places = [_place(node.name) for node in fabric.switches]
+    if places and len({len(place) for place in places}) == 1:
+        shape = tuple(max(place[axis] for place in places) + 1 for axis in range(len(places[0])))
+        if shape and len(set(places)) == prod(shape) == len(places):
+            return shape
+    raise FabricError(
+        f"fabric {fabric.name!r}: its switches are not named as the points of a box, at0-0 and on; "
+        "write another routing"
+    )
+
+
+def _place(name: str) -> tuple[int, ...]:
+    found = re.fullmatch(r"at(\d{1,6}(?:-\d{1,6})*)", name, re.ASCII)
+    return tuple(map(int, found[1].split("-"))) if found else ()
 
 
 def _lattice(
