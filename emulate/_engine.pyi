@@ -134,6 +134,8 @@ def dcqcn_setting(
     least_bps: int,
     additive_bps: int,
     hyper_bps: int,
+    cut_grid: bool = False,
+    retimed: bool = True,
 ) -> DcqcnSetting: ...
 def transport_setting(
     *,
@@ -145,6 +147,7 @@ def transport_setting(
     cnp_interval_ps: int,
     credit_bytes: int,
     cnp_priority: int,
+    ack_priority: int,
     controlled: bool,
     dcqcn: DcqcnSetting,
     least_bps: Annotated[

@@ -31,6 +31,8 @@ class Discipline:
     egress_alpha: dynamic threshold of a lossy egress queue; by default the same.
     xon_offset_bytes: how far below the threshold a stopped group is released (HPCC simulator,
         switch-mmu.cc: 3072).
+    response_ps: from a pause frame's arrival to the last frame begun; None: the most that IEEE
+        802.3 31B.3.7 allows at the link's rate. Simulators often take 0.
     reserve_bytes: guaranteed to each lossless group (HPCC simulator, switch-mmu.cc: 4096).
     ecn: a profile of `emulate.marking` by name, a `Threshold` of one's own, or ``off``.
     marking: the queue is looked at when a frame is put in, or when it is taken out.
@@ -46,6 +48,7 @@ class Discipline:
     egress_alpha: float = 1.0
     xon_offset_bytes: int = 3072
     reserve_bytes: int = 4096
+    response_ps: int | None = None
     ecn: str | Threshold = "sonic"
     marking: Literal["enqueue", "dequeue"] = "enqueue"
     lossless: tuple[int, ...] = (3,)
@@ -70,6 +73,11 @@ class Discipline:
         ):
             if value < 0:
                 raise DisciplineError(f"{name} {value} B: must not be negative")
+        if self.response_ps is not None and self.response_ps < 0:
+            raise DisciplineError(
+                f"response {self.response_ps} ps: must not be negative; write 0 or more, or leave "
+                "it out for the standard's"
+            )
         if isinstance(self.ecn, str) and self.ecn != "off" and self.ecn not in PROFILES:
             raise DisciplineError(
                 f"ecn {self.ecn!r}: no such profile; write {', '.join(PROFILES)} or off"

@@ -180,8 +180,12 @@ def discipline_setting(
         kmin_bytes=np.array([kmin for kmin, _, _ in rows], np.int64),
         kmax_bytes=np.array([kmax for _, kmax, _ in rows], np.int64),
         pmax_q32=np.array([round(pmax * 2**32) for _, _, pmax in rows], np.uint64),
-        response_ps=np.array([response_ps(rate) for rate in rates], np.int64),
+        response_ps=np.array([_response(discipline, rate) for rate in rates], np.int64),
     )
+
+
+def _response(discipline: Discipline, rate_bps: int) -> int:
+    return response_ps(rate_bps) if discipline.response_ps is None else discipline.response_ps
 
 
 def transport_setting(fabric: Fabric, transport: Transport) -> _engine.TransportSetting:
@@ -203,6 +207,8 @@ def transport_setting(fabric: Fabric, transport: Transport) -> _engine.Transport
         least_bps=preset.least_bps,
         additive_bps=preset.additive_bps,
         hyper_bps=preset.hyper_bps,
+        cut_grid=preset.cut_grid,
+        retimed=preset.retimed,
     )
     return _engine.transport_setting(
         mtu=transport.mtu,
@@ -210,9 +216,10 @@ def transport_setting(fabric: Fabric, transport: Transport) -> _engine.Transport
         window=transport.window,
         timeout_ps=transport.rto_ps,
         issue_ps=transport.issue_ps,
-        cnp_interval_ps=preset.cnp_interval_ps,
+        cnp_interval_ps=transport.cnp_gap_ps,
         credit_bytes=transport.credits if transport.by_credits else 0,
         cnp_priority=transport.cnp_priority,
+        ack_priority=-1 if transport.ack_priority is None else transport.ack_priority,
         controlled=transport.control == "dcqcn",
         dcqcn=dcqcn,
         least_bps=np.full(len(rates), preset.least_bps, np.int64),

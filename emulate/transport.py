@@ -45,6 +45,10 @@ class Dcqcn:
     least_bps: the rate's floor. additive_bps, hyper_bps: growth of the target, at the line rate
         ``rate_bps`` and proportional to it, or at any rate if that is 0.
     cnp_interval_ps: least time between two CNPs of one flow.
+    cut_grid: cuts lie whole cut periods after the first CNP, for simulators that check once a
+        period; else a cut follows its CNP at once when the last one is a period old.
+    retimed: a packet that waits follows the present rate; else it keeps the rate at which the one
+        before it was sent.
     """
 
     name: str
@@ -65,6 +69,8 @@ class Dcqcn:
     hyper_bps: int
     rate_bps: int
     cnp_interval_ps: int
+    cut_grid: bool = False
+    retimed: bool = True
 
     def additive(self, line_bps: int) -> int:
         """The additive step of a NIC of that rate, bit/s."""
@@ -103,6 +109,29 @@ _CONNECTX: Final = Dcqcn(
     cnp_interval_ps=4 * PS_PER_US,
 )
 
+# The simulator's vendor-like runs: steps grow with the rate, no byte counter. It has no CNP
+# interval of its own; that of ConnectX is used.
+_HPCC_DCQCN: Final = Dcqcn(
+    name="hpcc",
+    source=f"{_HPCC} (dcqcn)",
+    alpha_period_ps=1 * PS_PER_US,
+    keep_q10=1020,
+    initial_q10=1024,
+    cut_period_ps=4 * PS_PER_US,
+    gd_shift=1,
+    least_percent=0,
+    increase_period_ps=300 * PS_PER_US,
+    increase_bytes=0,
+    recovery=1,
+    clamp=False,
+    clamp_after_timer=True,
+    least_bps=1_000_000_000,
+    additive_bps=5_000_000,
+    hyper_bps=50_000_000,
+    rate_bps=25_000_000_000,
+    cnp_interval_ps=4 * PS_PER_US,
+)
+
 PRESETS: Final[Mapping[str, Dcqcn]] = MappingProxyType(
     {
         preset.name: preset
@@ -134,27 +163,15 @@ PRESETS: Final[Mapping[str, Dcqcn]] = MappingProxyType(
                 rate_bps=0,
                 cnp_interval_ps=50 * PS_PER_US,
             ),
-            # The simulator's vendor-like runs: steps grow with the rate, no byte counter. It has
-            # no CNP interval of its own; that of ConnectX is used.
-            Dcqcn(
-                name="hpcc",
-                source=f"{_HPCC} (dcqcn)",
-                alpha_period_ps=1 * PS_PER_US,
-                keep_q10=1020,
-                initial_q10=1024,
-                cut_period_ps=4 * PS_PER_US,
-                gd_shift=1,
-                least_percent=0,
-                increase_period_ps=300 * PS_PER_US,
-                increase_bytes=0,
-                recovery=1,
-                clamp=False,
-                clamp_after_timer=True,
-                least_bps=1_000_000_000,
-                additive_bps=5_000_000,
-                hyper_bps=50_000_000,
-                rate_bps=25_000_000_000,
-                cnp_interval_ps=4 * PS_PER_US,
+            _HPCC_DCQCN,
+            # The same as a successor of that simulator runs it: every marked packet is answered.
+            replace(
+                _HPCC_DCQCN,
+                name="conweave",
+                source="conweave-project/conweave-ns3 src/point-to-point/model/rdma-hw.cc",
+                cut_grid=True,
+                retimed=False,
+                cnp_interval_ps=0,
             ),
         )
     }
@@ -176,6 +193,9 @@ class Transport:
         other from its release on. cnp_priority: the strict, never paused class of CNPs.
     credits: bytes that the receiving end of a link advertises for each of its 8 virtual lanes, one
         a priority; of ``infiniband``.
+    ack_priority: the class of ACKs and NAKs; None: that of their flow, as RoCE NICs do.
+    cnp_interval_ps: least time between two CNPs of one flow; None: that of the preset. Simulators
+        that answer every marked packet have 0.
     """
 
     kind: Literal["rocev2", "infiniband"] = "rocev2"
@@ -188,6 +208,8 @@ class Transport:
     issue_ps: int = 0
     cnp_priority: int = 6
     credits: int = CREDITS
+    ack_priority: int | None = None
+    cnp_interval_ps: int | None = None
 
     def __post_init__(self) -> None:
         if self.kind not in ("rocev2", "infiniband"):
@@ -215,6 +237,15 @@ class Transport:
             raise TransportError(f"issue {self.issue_ps} ps: must not be negative")
         if not 0 <= self.cnp_priority <= 7:
             raise TransportError(f"cnp_priority {self.cnp_priority}: write 0 to 7")
+        if self.ack_priority is not None and not 0 <= self.ack_priority <= 7:
+            raise TransportError(
+                f"ack_priority {self.ack_priority}: write 0 to 7, or leave it out for the flow's"
+            )
+        if self.cnp_interval_ps is not None and self.cnp_interval_ps < 0:
+            raise TransportError(
+                f"cnp_interval {self.cnp_interval_ps} ps: must not be negative; write 0 for a CNP "
+                "a marked packet, or leave it out for the preset's"
+            )
 
     @property
     def by_credits(self) -> bool:
@@ -225,3 +256,9 @@ class Transport:
     def dcqcn(self) -> Dcqcn:
         """The parameters of the preset."""
         return PRESETS[self.preset]
+
+    @property
+    def cnp_gap_ps(self) -> int:
+        """Least time between two CNPs of one flow: as given, else that of the preset."""
+        preset = self.dcqcn.cnp_interval_ps
+        return preset if self.cnp_interval_ps is None else self.cnp_interval_ps

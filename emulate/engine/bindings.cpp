@@ -77,13 +77,13 @@ DisciplineSetting discipline_setting(
 
 TransportSetting transport_setting(Bytes mtu, std::int64_t ack_every, std::int64_t window,
                                    Time timeout_ps, Time issue_ps, Time cnp_interval_ps,
-                                   Bytes credit_bytes,
-                                   std::uint8_t cnp_priority, bool controlled,
+                                   Bytes credit_bytes, std::uint8_t cnp_priority,
+                                   std::int8_t ack_priority, bool controlled,
                                    const DcqcnSetting& dcqcn, const In<std::int64_t>& least_bps,
                                    const In<std::int64_t>& additive_bps,
                                    const In<std::int64_t>& hyper_bps) {
     return {mtu,          ack_every,         window,     timeout_ps,
-            issue_ps,     cnp_interval_ps,   credit_bytes, cnp_priority, controlled,
+            issue_ps,     cnp_interval_ps,   credit_bytes, cnp_priority, ack_priority, controlled,
             dcqcn,        values(least_bps), values(additive_bps), values(hyper_bps)};
 }
 
@@ -91,10 +91,12 @@ DcqcnSetting dcqcn_setting(Time alpha_period_ps, Time cut_period_ps, Time increa
                            Bytes increase_bytes, std::int64_t keep_q10, std::int64_t initial_q10,
                            int gd_shift, std::int64_t least_percent, int recovery, bool clamp,
                            bool clamp_after_timer, std::int64_t least_bps,
-                           std::int64_t additive_bps, std::int64_t hyper_bps) {
+                           std::int64_t additive_bps, std::int64_t hyper_bps, bool cut_grid,
+                           bool retimed) {
     return {alpha_period_ps, cut_period_ps, increase_period_ps, increase_bytes,   keep_q10,
             initial_q10,     gd_shift,      least_percent,      recovery,         clamp,
-            clamp_after_timer, least_bps,   additive_bps,       hyper_bps};
+            clamp_after_timer, cut_grid,    retimed,            least_bps,        additive_bps,
+            hyper_bps};
 }
 
 std::vector<FaultSetting> fault_settings(const In<std::uint8_t>& kind,
@@ -324,10 +326,10 @@ NB_MODULE(_engine, m) {
     m.def("dcqcn_setting", &dcqcn_setting, nb::kw_only(), "alpha_period_ps"_a, "cut_period_ps"_a,
           "increase_period_ps"_a, "increase_bytes"_a, "keep_q10"_a, "initial_q10"_a, "gd_shift"_a,
           "least_percent"_a, "recovery"_a, "clamp"_a, "clamp_after_timer"_a, "least_bps"_a,
-          "additive_bps"_a, "hyper_bps"_a);
+          "additive_bps"_a, "hyper_bps"_a, "cut_grid"_a = false, "retimed"_a = true);
     m.def("transport_setting", &transport_setting, nb::kw_only(), "mtu"_a, "ack_every"_a,
           "window"_a, "timeout_ps"_a, "issue_ps"_a, "cnp_interval_ps"_a, "credit_bytes"_a,
-          "cnp_priority"_a,
+          "cnp_priority"_a, "ack_priority"_a,
           "controlled"_a, "dcqcn"_a, "least_bps"_a, "additive_bps"_a, "hyper_bps"_a);
 
     m.def("fault_settings", &fault_settings, nb::kw_only(), "kind"_a, "port"_a, "from_ps"_a,

@@ -205,7 +205,7 @@ void Core::receive_data(Worker& worker, CoreNode& node, const Frame& frame) {
     (accepted ? worker.totals.bytes_delivered : worker.totals.bytes_discarded) += payload;
     if (verdict == GoBackNReceiver::Verdict::gap) {
         ++worker.totals.naks;
-        answer(worker, node, frame.flow(), Shape::nak, receiver.priority);
+        answer(worker, node, frame.flow(), Shape::nak, transport_.ack_class(receiver.priority));
     }
     const bool last = frame.shape() == Shape::last;
     const bool asks =
@@ -213,7 +213,7 @@ void Core::receive_data(Worker& worker, CoreNode& node, const Frame& frame) {
         (std::int64_t{sequence} + 1) % transport_.ack_every == 0;
     if (asks && (accepted || verdict == GoBackNReceiver::Verdict::duplicate)) {
         ++worker.totals.acks;
-        answer(worker, node, frame.flow(), Shape::ack, receiver.priority);
+        answer(worker, node, frame.flow(), Shape::ack, transport_.ack_class(receiver.priority));
     }
     if (accepted && last) {
         receiver.finish = worker.now;

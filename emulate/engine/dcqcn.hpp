@@ -5,7 +5,8 @@
 // fraction with 20 bits. Nothing runs before the first CNP, when the rate is the line's. Timers
 // that have expired are replayed in order before anything else of the same instant: alpha, then a
 // pending cut, then the increase. A CNP cuts at once if the last cut is old enough, else it is
-// remembered and cuts when it is. The first F increases after a cut recover to the target; then
+// remembered and cuts when it is; or all cuts lie on a grid that begins one period after the first
+// CNP, as in the simulators that check once a period. The first F increases after a cut recover to the target; then
 // the target grows, by the additive step until both counters have passed F, then by the hyper
 // step. Without a byte counter the timer's count alone decides, as in the HPCC simulator.
 #pragma once
@@ -28,6 +29,8 @@ struct DcqcnSetting {
     int recovery = 1;                // F
     bool clamp = false;              // every cut sets the target to the present rate
     bool clamp_after_timer = false;  // so does a cut after an increase by timer
+    bool cut_grid = false;           // cuts lie whole periods after the first CNP
+    bool retimed = true;             // a waiting packet follows the present rate
     std::int64_t least_bps = 0;
     std::int64_t additive_bps = 0;
     std::int64_t hyper_bps = 0;
@@ -76,10 +79,13 @@ public:
             active_ = true;
             alpha_ = s.initial_q10 << 10;
             alpha_at_ = now + s.alpha_period;
-            cut_at_ = now;
+            cut_at_ = s.cut_grid ? now + s.cut_period : now;
         }
         cnp_seen_ = true;
-        if (now >= cut_at_) {
+        if (s.cut_grid) {
+            skip(cut_at_, s.cut_period, now);
+            pending_ = true;
+        } else if (now >= cut_at_) {
             cut(s, now);
         } else {
             pending_ = true;

@@ -2,8 +2,8 @@
 //
 // A packet starts no earlier than its predecessor's start plus that one's wire time at the present
 // rate: a flow that waits is timed again when its rate changes, as in the HPCC simulator. Kept at
-// the old rate, one packet at a floor of 1 Mb/s would hold its flow for 33 ms. A flow at the line's
-// rate is not paced.
+// the old rate, as a setting has it, one packet at a floor of 1 Mb/s holds its flow for 33 ms. A
+// flow at the line's rate is not paced.
 #pragma once
 
 #include "dcqcn.hpp"
@@ -17,6 +17,7 @@ public:
     Time ask(Dcqcn& rate, const DcqcnSetting& setting, Time now) {
         if (wire_ == 0) return now;
         rate.advance(setting, now);
+        if (!setting.retimed) return std::max(next_, now);
         if (!rate.limited()) return now;
         if (paced_bps_ != rate.rate()) {
             paced_bps_ = rate.rate();
@@ -31,6 +32,7 @@ public:
         wire_ = wire;
         paced_bps_ = 0;
         rate.sent(setting, now, wire);
+        if (!setting.retimed) next_ = now + gap(wire, rate.rate());
     }
 
 private:

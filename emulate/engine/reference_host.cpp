@@ -144,14 +144,14 @@ void Reference::receive_data(const Packet& packet) {
     (accepted ? totals_.bytes_delivered : totals_.bytes_discarded) += payload;
     if (verdict == GoBackNReceiver::Verdict::gap) {
         ++totals_.naks;
-        answer(packet.flow, FrameKind::nak, ack_wire, flow.setting.priority);
+        answer(packet.flow, FrameKind::nak, ack_wire, transport_.ack_class(flow.setting.priority));
     }
     const std::int64_t number = std::int64_t{packet.sequence} + 1;
     const bool last = number == flow.segment.packets();
     const bool asks = last || number % transport_.ack_every == 0;
     if (asks && (accepted || verdict == GoBackNReceiver::Verdict::duplicate)) {
         ++totals_.acks;
-        answer(packet.flow, FrameKind::ack, ack_wire, flow.setting.priority);
+        answer(packet.flow, FrameKind::ack, ack_wire, transport_.ack_class(flow.setting.priority));
     }
     if (accepted && last) {
         flow.finish = now_;

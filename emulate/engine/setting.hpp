@@ -57,11 +57,17 @@ struct TransportSetting {
     Time cnp_interval = 0;  // least time between two CNPs of one flow
     Bytes credits = 0;      // of each virtual lane of a link, 0: not by credits
     std::uint8_t cnp_priority = 6;
+    std::int8_t ack_priority = -1;  // of ACKs and NAKs, -1: that of their flow
     bool controlled = false;
     DcqcnSetting dcqcn;                // without the rates
     std::vector<std::int64_t> least_bps;     // of each port
     std::vector<std::int64_t> additive_bps;  // of each port
     std::vector<std::int64_t> hyper_bps;     // of each port
+
+    // The class of a flow's ACKs and NAKs.
+    std::uint8_t ack_class(std::uint8_t of_flow) const {
+        return ack_priority < 0 ? of_flow : static_cast<std::uint8_t>(ack_priority);
+    }
 };
 
 struct FlowSetting {

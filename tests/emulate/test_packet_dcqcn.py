@@ -171,6 +171,24 @@ def test_a_quiet_flow_keeps_the_phase_of_its_timers():
     assert (late.rate_bps, late.alpha_q20) == (early.rate_bps, early.alpha_q20)
 
 
+def test_on_a_grid_cuts_lie_whole_periods_after_the_first_cnp():
+    flow, s = _engine.Dcqcn(100 * G), setting(cut_grid=True)
+    flow.cnp(s, 0)
+    flow.advance(s, 39 * US)
+    assert flow.rate_bps == 100 * G
+    # Alpha at 40 us, updated before the cut of that instant: 1 (10: the CNP), then 7/8 each.
+    flow.advance(s, 40 * US)
+    assert flow.rate_bps == 100 * G - (100 * G * 343 // 1024)
+    low = flow.rate_bps
+    # A CNP two periods later, between ticks, waits for the next: 160 us, not 130 or 170.
+    flow.cnp(s, 130 * US)
+    flow.advance(s, 159 * US)
+    raised = (low + 100 * G + 1) // 2  # by the timer, at 140 us
+    assert flow.rate_bps == raised
+    flow.advance(s, 160 * US)
+    assert flow.rate_bps < raised
+
+
 @pytest.mark.parametrize("name", PRESETS)
 def test_every_preset_halves_at_the_first_cnp_and_names_its_source(name):
     preset = PRESETS[name]
@@ -181,6 +199,12 @@ def test_every_preset_halves_at_the_first_cnp_and_names_its_source(name):
     s = _engine.dcqcn_setting(**fields)
     flow = _engine.Dcqcn(400 * G)
     flow.cnp(s, 0)
+    if preset.cut_grid:
+        # The first cut comes a period after the first CNP, when alpha has lost 3 of its 1/256.
+        assert flow.rate_bps == 400 * G
+        flow.advance(s, preset.cut_period_ps)
+        assert flow.rate_bps == pytest.approx(400 * G * (1 - (255 / 256) ** 3 / 2), rel=1e-5)
+        return
     # alpha starts at 1, in ConnectX at 1023/1024.
     assert flow.rate_bps == pytest.approx(200 * G, rel=1e-3)
 
@@ -204,6 +228,8 @@ def test_the_steps_of_the_simulator_grow_with_the_rate():
         {"rto_ps": 0},
         {"issue_ps": -1},
         {"cnp_priority": 8},
+        {"ack_priority": 8},
+        {"cnp_interval_ps": -1},
     ],
 )
 def test_an_impossible_transport_is_refused_in_one_line(bad):

@@ -171,6 +171,42 @@ def test_paused_time_is_the_time_that_a_sender_lacks(lab):
         assert busy + paused < span + (4178 * 80) * int(telemetry.ports["pauses"][port])
 
 
+def test_a_pause_that_is_obeyed_at_once_stops_the_sender_a_flight_and_a_pause_frame_later(lab):
+    # Two at 100 Gbit/s into one; what a switch holds over its threshold is what was under way.
+    delay = 1_000_000
+    peaks = {}
+    for response in (0, 2_000_000):
+        fabric = lab.star(3, 100, delay, buffer=2 * 2**20, latency=0)
+        a, b, sink = lab.hosts(fabric)
+        discipline = Discipline(ecn="off", alpha=1 / 32, headroom=100_000, response_ps=response)
+        emulator = PacketEmulator(fabric, equal_cost(fabric), discipline, FREE, seed=1)
+        emulator.submit(lab.flows((a, sink, 4_000_000, 0), (b, sink, 4_000_000, 0)))
+        lab.finish(emulator)
+        peaks[response] = max(emulator.telemetry().ports["max_queue_bytes"])
+    # Each of the two senders goes on for 2 us more, 25 kB, of which the sink takes half.
+    assert peaks[2_000_000] - peaks[0] == pytest.approx(25_000, abs=2 * 4178)
+
+
+def test_acks_in_a_class_of_their_own_pass_a_pause(lab):
+    # b's data is stopped by an incast; the ACKs for a's flow to b leave by the same port.
+    late = {}
+    for ack_priority in (None, 6):
+        fabric = lab.star(6, 100, 50_000, buffer=2 * 2**20)
+        a, b, c, d, e, sink = lab.hosts(fabric)
+        transport = Transport(control="none", ack_priority=ack_priority)
+        discipline = Discipline(ecn="off", alpha=1 / 32)
+        emulator = PacketEmulator(fabric, equal_cost(fabric), discipline, transport, seed=1)
+        rows = [(s, sink, 10_000_000, 0) for s in (b, c, d, e)]
+        emulator.submit(lab.flows(*rows, *((a, b, 4096, t * 100 * US) for t in range(1, 21))))
+        lab.finish(emulator)
+        flows = emulator.telemetry().flows
+        late[ack_priority] = (flows["sender_done_ps"] - flows["finish_ps"])[4:]
+    # An ACK alone: two hops, two cables and the pipeline, and at each hop one frame in service.
+    alone = 2 * 86 * 80 + 2 * 50_000 + 600_000
+    assert max(late[6]) <= alone + 2 * 4178 * 80
+    assert max(late[None]) > alone + 2 * 4178 * 80
+
+
 def test_an_unpaused_class_overtakes_a_paused_one(lab):
     # One source, two classes: the lossless one is stopped by an incast, the other goes on.
     fabric = lab.star(5, 100, 50_000, buffer=2 * 2**20)
@@ -207,6 +243,7 @@ def test_cnps_pass_a_paused_class(lab):
         ({"egress_alpha": 100.0}, "at most 64"),
         ({"xon_offset_bytes": -1}, "negative"),
         ({"reserve_bytes": -1}, "negative"),
+        ({"response_ps": -1}, "negative"),
         ({"ecn": "red"}, "hpcc"),
         ({"marking": "later"}, "enqueue or dequeue"),
         ({"lossless": (8,)}, "0 to 7"),

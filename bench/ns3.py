@@ -1,0 +1,182 @@
+"""Runs a workload in the public conweave ns-3 (RoCE with DCQCN and PFC), an existing build.
+
+Its data frames have 48 B beside the payload and no preamble or gap; ACKs go in a class of their own
+that is never paused; every marked packet is answered by a notification that rides on its ACK; a
+time of completion is that of the last ACK, in nanoseconds. It hashes the addresses and ports over
+the next hops; `lanes` says which lane each flow takes, so that others can be pinned to it.
+"""
+
+import os
+import tempfile
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from outcome import Outcome
+from process import watch
+from workload import Workload
+
+OVERHEAD = 48
+_START_S = 2.0
+_MASK = 0xFFFFFFFF
+_PORT, _PORT_THERE = 10_000, 100
+
+
+@dataclass(frozen=True)
+class Control:
+    """What it runs: DCQCN as its own `dcqcn`, RED, and the memory of a switch.
+
+    buffer_mib: whole MiB. kmin_kb, kmax_kb, pmax: of RED, 1000 B and a share. least_bps: the floor.
+    """
+
+    buffer_mib: int = 2
+    kmin_kb: int = 400
+    kmax_kb: int = 1600
+    pmax: float = 0.2
+    additive_mbps: int = 20
+    hyper_mbps: int = 200
+    least_bps: int = 1_000_000_000
+    seed: int = 1
+
+
+def program(given: str | None) -> Path | None:
+    """The directory of the build: as given, else from CONWEAVE; None when there is neither."""
+    path = given or os.environ.get("CONWEAVE")
+    return Path(path) if path else None
+
+
+def pinned(workload: Workload) -> Workload:
+    """The workload with the lanes that ns-3's hash takes: flow i is the i-th of its source."""
+    half = workload.k // 2
+    edges, hosts = workload.k * half, workload.hosts
+    sent: dict[int, int] = {}
+    got: dict[int, int] = {}
+    flows = []
+    for source, destination, _ in workload.flows:
+        here, there = sent.get(source, 0), got.get(destination, 0)
+        sent[source], got[destination] = here + 1, there + 1
+        words = (
+            _address(source), _address(destination), _PORT + here | (_PORT_THERE + there) << 16
+        )  # fmt: skip
+        edge = source // half
+        up = _hash(words, hosts + edge) % half
+        aggregation = hosts + edges + source // half**2 * half + up
+        core = _hash(words, aggregation) % half
+        flows.append((source, destination, up * half + core))
+    return replace(workload, flows=tuple(flows))
+
+
+def run(workload: Workload, build: Path, control: Control, releases_ns: list[int]) -> Outcome:
+    """Runs it and parses its times of completion; releases in whole nanoseconds, in order."""
+    with tempfile.TemporaryDirectory() as scratch:
+        return _run(workload, build, control, releases_ns, Path(scratch))
+
+
+def _run(
+    workload: Workload, build: Path, control: Control, releases_ns: list[int], scratch: Path
+) -> Outcome:
+    # The name decides a table look-up in the program; nothing else hangs on it.
+    topology = scratch / "fat_k8_100G_OS2.txt"
+    topology.write_text(_topology(workload))
+    payload = workload.frame - OVERHEAD
+    rows = [str(len(workload.flows))]
+    rows += [
+        f"{s} {d} 3 {workload.packets * payload} {_START_S + at * 1e-9:.9f}"
+        for (s, d, _), at in zip(workload.flows, releases_ns, strict=True)
+    ]
+    (scratch / "flow.txt").write_text("\n".join(rows) + "\n")
+    (scratch / "conf.txt").write_text(_configuration(workload, control, scratch, topology))
+    marks: dict[str, float] = {}
+
+    def line(text: str, now: float) -> None:
+        marks["end"] = now
+        if text.startswith("Running Simulation"):
+            marks["begin"] = now
+
+    program = build / "build" / "scratch" / "network-load-balance"
+    libraries = {"LD_LIBRARY_PATH": str(build / "build")}
+    peak = watch([str(program), str(scratch / "conf.txt")], line, cwd=scratch, env=libraries)
+    found: dict[tuple[int, int], int] = {}
+    for text in (scratch / "fct.txt").read_text().splitlines():
+        fields = [int(field) for field in text.split()]
+        found[fields[0], fields[2]] = fields[6] * 1000
+    sent: dict[int, int] = {}
+    fct = []
+    for source, _, _ in workload.flows:
+        number = sent[source] = sent.get(source, -1) + 1
+        fct.append(found.get((source, _PORT + number), -1))
+    pauses = sum(text.endswith("1") for text in (scratch / "pfc.txt").read_text().splitlines())
+    cnps = sum(int(t.split()[2]) for t in (scratch / "cnp.txt").read_text().splitlines())
+    return Outcome(
+        "ns-3", fct, marks["end"] - marks["begin"], peak, 2 * workload.data_hops, -1, pauses,
+        extra={"cnps": float(cnps)},
+    )  # fmt: skip
+
+
+def _address(host: int) -> int:
+    return 0x0B000001 + (host // 256 << 16) + (host % 256 << 8)
+
+
+def _hash(words: tuple[int, ...], seed: int) -> int:
+    """Murmur3 (Appleby) of 32-bit words."""
+    h = seed
+    for word in words:
+        k = word * 0xCC9E2D51 & _MASK
+        k = (k << 15 | k >> 17) * 0x1B873593 & _MASK
+        h ^= k
+        h = (h << 13 | h >> 19) & _MASK
+        h = h * 5 + 0xE6546B64 & _MASK
+    h ^= 4 * len(words)
+    h = (h ^ h >> 16) * 0x85EBCA6B & _MASK
+    h = (h ^ h >> 13) * 0xC2B2AE35 & _MASK
+    return h ^ h >> 16
+
+
+def _topology(workload: Workload) -> str:
+    """Hosts, then edge, aggregation and core switches; the links of one node after the other."""
+    half = workload.k // 2
+    hosts, edges = workload.hosts, workload.k * half
+    cores = half * half
+    links = [(h, hosts + h // half) for h in range(hosts)]
+    for edge in range(edges):
+        pod = edge // half
+        links += [(hosts + edge, hosts + edges + pod * half + a) for a in range(half)]
+    for aggregation in range(edges):
+        own = aggregation % half
+        links += [
+            (hosts + edges + aggregation, hosts + 2 * edges + own * half + c) for c in range(half)
+        ]
+    switches = range(hosts, hosts + 2 * edges + cores)
+    head = f"{hosts + len(switches)} {len(switches)} {len(links)}\n{' '.join(map(str, switches))}\n"
+    tail = f"{workload.gbps}Gbps {workload.delay_ps // 1000}ns 0.000000\n"
+    return head + "".join(f"{a} {b} {tail}" for a, b in links)
+
+
+def _configuration(workload: Workload, control: Control, scratch: Path, topology: Path) -> str:
+    rate = workload.gbps * 10**9
+    files = {
+        "FLOW_FILE": "flow", "FLOW_INPUT_FILE": "in", "CNP_OUTPUT_FILE": "cnp",
+        "FCT_OUTPUT_FILE": "fct", "PFC_OUTPUT_FILE": "pfc", "QLEN_MON_FILE": "q",
+        "VOQ_MON_FILE": "voq", "VOQ_MON_DETAIL_FILE": "voqd", "UPLINK_MON_FILE": "up",
+        "CONN_MON_FILE": "conn", "EST_ERROR_MON_FILE": "est",
+    }  # fmt: skip
+    values = {
+        "QLEN_MON_START": 2_000_000_000, "QLEN_MON_END": 2_000_000_001,
+        "SW_MONITORING_INTERVAL": 100_000_000, "FLOWGEN_START_TIME": _START_S,
+        "FLOWGEN_STOP_TIME": _START_S + 0.5, "BUFFER_SIZE": control.buffer_mib, "CC_MODE": 1,
+        "LB_MODE": 0, "ENABLE_PFC": 1, "ENABLE_IRN": 0, "ALPHA_RESUME_INTERVAL": 1,
+        "RATE_DECREASE_INTERVAL": 4, "CLAMP_TARGET_RATE": 0, "RP_TIMER": 300,
+        "FAST_RECOVERY_TIMES": 1, "EWMA_GAIN": 0.00390625,
+        "RATE_AI": f"{control.additive_mbps}Mb/s", "RATE_HAI": f"{control.hyper_mbps}Mb/s",
+        "MIN_RATE": f"{control.least_bps // 10**6}Mb/s", "DCTCP_RATE_AI": "1000Mb/s",
+        "ERROR_RATE_PER_LINK": "0.0000", "L2_CHUNK_SIZE": 4000, "L2_ACK_INTERVAL": 1,
+        "L2_BACK_TO_ZERO": 0, "RATE_BOUND": 1, "HAS_WIN": 0, "VAR_WIN": 0, "FAST_REACT": 0,
+        "MI_THRESH": 0, "INT_MULTI": 1, "GLOBAL_T": 1, "U_TARGET": 0.95, "MULTI_RATE": 0,
+        "SAMPLE_FEEDBACK": 0, "ENABLE_QCN": 1, "USE_DYNAMIC_PFC_THRESHOLD": 1,
+        "PACKET_PAYLOAD_SIZE": workload.frame - OVERHEAD, "LINK_DOWN": "0 0 0",
+        "KMAX_MAP": f"1 {rate} {control.kmax_kb}", "KMIN_MAP": f"1 {rate} {control.kmin_kb}",
+        "PMAX_MAP": f"1 {rate} {control.pmax}", "LOAD": 50, "RANDOM_SEED": control.seed,
+    }  # fmt: skip
+    lines = [f"TOPOLOGY_FILE {topology}"]
+    lines += [f"{key} {scratch / name}.txt" for key, name in files.items()]
+    lines += [f"{key} {value}" for key, value in values.items()]
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,30 @@
+"""Runs a peer's program: its lines with the time at which each came, its peak memory."""
+
+import os
+import subprocess
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+
+def watch(
+    command: list[str], line: Callable[[str, float], None], *, cwd: Path, env: Mapping[str, str]
+) -> float:
+    """Hands over every line of standard output with its time in seconds; returns the peak in MiB.
+
+    Raises `RuntimeError` with the end of what the program said when it fails.
+    """
+    with (cwd / "stderr").open("w") as errors:
+        child = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=errors, text=True, cwd=cwd,
+            env={**os.environ, **env},
+        )  # fmt: skip
+        assert child.stdout is not None
+        for text in child.stdout:
+            line(text, time.perf_counter())
+        _, status, usage = os.wait4(child.pid, 0)
+    child.returncode = os.waitstatus_to_exitcode(status)
+    if child.returncode:
+        said = (cwd / "stderr").read_text()[-1000:].strip()
+        raise RuntimeError(f"{command[0]}: ended with {child.returncode}: {said}")
+    return usage.ru_maxrss / 1024

@@ -1,0 +1,121 @@
+"""Workloads that every simulator can run: a k-ary fat tree, flows of whole frames, pinned paths.
+
+A flow is a pair of host numbers and a lane. Hosts are counted pod by pod and edge by edge. A lane
+names the way up: aggregation switch ``lane // (k / 2)`` of the pod, core ``lane % (k / 2)`` of that
+switch; the way down follows. All frames of a flow are full, so that headers of different sizes can
+be levelled by the payload: what is the same everywhere is the frame on the wire.
+"""
+
+import random
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from topo.fabric import Fabric, Switch
+from topo.family.registry import build
+from traffic.emulator import FLOW
+
+FRAME = 4178
+"""Wire bytes of a full data frame: 4096 B of payload and 82 B of RoCEv2 over Ethernet."""
+
+
+@dataclass(frozen=True)
+class Workload:
+    """Flows over a k-ary fat tree; ``delay_ps`` is one way on every cable, switches add none.
+
+    flows: (source, destination, lane). packets: full frames a flow. stop_bytes, go_bytes: wire
+    bytes in an ingress group above which its sender is stopped, and below which it may go on:
+    static thresholds, htsim's own 15 and 12 of its payloads.
+    """
+
+    name: str
+    k: int
+    gbps: int
+    packets: int
+    flows: tuple[tuple[int, int, int], ...]
+    frame: int = FRAME
+    delay_ps: int = 1_000_000
+    stop_bytes: int = 15 * 4114
+    go_bytes: int = 12 * 4114
+
+    @property
+    def hosts(self) -> int:
+        """Hosts of the full tree."""
+        return self.k**3 // 4
+
+    def hops(self, source: int, destination: int) -> int:
+        """Links between two hosts: 2 below one edge switch, 4 in one pod, 6 across pods."""
+        half = self.k // 2
+        if source // half == destination // half:
+            return 2
+        return 4 if source // half**2 == destination // half**2 else 6
+
+    @property
+    def data_hops(self) -> int:
+        """Links crossed by all data frames, each sent once."""
+        return sum(self.hops(s, d) for s, d, _ in self.flows) * self.packets
+
+    def fabric(self, buffer_bytes: int) -> Fabric:
+        """The tree, with that much memory in every switch."""
+        rate = self.gbps * 10**9
+        model = Switch(max(self.k, 2), rate, buffer_bytes, latency_ps=0)
+        metres = self.delay_ps / 5_050
+        fabric = build("fat_tree", {"k": self.k, "nic_bps": rate, "switch": model,
+                                    "cable_m": metres})  # fmt: skip
+        wrong = {link.delay_ps for link in fabric.links} - {self.delay_ps}
+        if wrong:
+            raise ValueError(f"delay {self.delay_ps} ps: cables came out at {wrong} ps")
+        return fabric
+
+    def table(self, fabric: Fabric, overhead: int) -> NDArray[np.void]:
+        """`FLOW` rows: payload so that a full frame has ``frame`` bytes on the wire."""
+        hosts = [node.index for node in fabric.hosts]
+        rows = np.zeros(len(self.flows), FLOW)
+        rows["flow"] = rows["handoff"] = rows["entropy"] = np.arange(len(rows))
+        rows["source"] = [hosts[s] for s, _, _ in self.flows]
+        rows["destination"] = [hosts[d] for _, d, _ in self.flows]
+        rows["path"] = [self.pinned(lane) for _, _, lane in self.flows]
+        rows["bytes"] = self.packets * (self.frame - overhead)
+        rows["descriptors"], rows["write"], rows["priority"] = 1, True, 3
+        return rows
+
+    def pinned(self, lane: int) -> int:
+        """The path number of a lane: its digits in the order in which a packet meets them."""
+        half = self.k // 2
+        return lane // half + half * (lane % half)
+
+
+def permutation(k: int, gbps: int, packets: int, seed: int = 1) -> Workload:
+    """Every host sends to one other and receives from one other; lanes are drawn."""
+    rng = random.Random(seed)
+    count = k**3 // 4
+    while True:
+        to = rng.sample(range(count), count)
+        if all(i != t for i, t in enumerate(to)):
+            break
+    lanes = (k // 2) ** 2
+    flows = tuple((i, t, rng.randrange(lanes)) for i, t in enumerate(to))
+    return Workload("permutation", k, gbps, packets, flows)
+
+
+def incast(k: int, gbps: int, packets: int, senders: int = 32, seed: int = 1) -> Workload:
+    """That many hosts, drawn, send to the last host."""
+    rng = random.Random(seed)
+    last = k**3 // 4 - 1
+    lanes = (k // 2) ** 2
+    sources = sorted(rng.sample(range(last), senders))
+    flows = tuple((s, last, rng.randrange(lanes)) for s in sources)
+    return Workload(f"incast {senders}:1", k, gbps, packets, flows)
+
+
+def bipartite(k: int, gbps: int, packets: int, seed: int = 1) -> Workload:
+    """Every host of the first half sends to one of the second, drawn, so that some get several."""
+    rng = random.Random(seed)
+    half = k**3 // 8
+    lanes = (k // 2) ** 2
+    flows = tuple((s, half + rng.randrange(half), rng.randrange(lanes)) for s in range(half))
+    return Workload("bipartite", k, gbps, packets, flows)
+
+
+NAMES = {"permutation": permutation, "incast": incast, "bipartite": bipartite}
