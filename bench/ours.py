@@ -110,8 +110,9 @@ def run(workload: Workload, settings: dict[str, Any]) -> Outcome:
 def measure(workload: Workload, settings: dict[str, Any]) -> Outcome:
     """`run` in a process of its own."""
     order = json.dumps({"workload": dataclasses.asdict(workload), "settings": settings})
+    flags = ["-S"] if sys.flags.no_site else []
     done = subprocess.run(
-        [sys.executable, __file__], input=order, capture_output=True, text=True, check=False
+        [sys.executable, *flags, __file__], input=order, capture_output=True, text=True, check=False
     )
     if done.returncode:
         raise RuntimeError(f"kvfabric on {workload.name}: {done.stderr.strip()[-2000:]}")
