@@ -58,7 +58,10 @@ class Range:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A line of the bill: what, how many, its rate and greatest length, cost, power, basis."""
+    """A line of the bill: what, how many, its rate and greatest length, cost, power.
+
+    usd_assumed, watt_assumed: does the figure rest on an assumption?
+    """
 
     item: str
     count: int
@@ -66,7 +69,8 @@ class Entry:
     most_m: float
     usd: Range
     watt: Range
-    assumed: bool
+    usd_assumed: bool
+    watt_assumed: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +168,7 @@ def quote(fabric: Fabric, table: Prices | None = None, floor: Floor | None = Non
         watt, guessed = table[item, "watt_per_gbps"]
         gbps = count * rate / 1e9
         entries.append(
-            Entry(item, count, rate, most_m, usd.times(gbps), watt.times(gbps), assumed or guessed)
+            Entry(item, count, rate, most_m, usd.times(gbps), watt.times(gbps), assumed, guessed)
         )
 
     models: dict[int, int] = defaultdict(int)
@@ -193,7 +197,9 @@ def quote(fabric: Fabric, table: Prices | None = None, floor: Floor | None = Non
         if kind == "optic":
             usd, assumed = table["fibre", "usd_per_metre"]
             entries.append(
-                Entry("fibre", len(run), rate, max(run), usd.times(sum(run)), Range(), assumed)
+                Entry(
+                    "fibre", len(run), rate, max(run), usd.times(sum(run)), Range(), assumed, False
+                )
             )
     units, _ = table["switch", "rack_units"]
     return Quote(entries, units.times(sum(models.values())))

@@ -98,19 +98,22 @@ def show_bill(label: str, fabric: Any, table: Any) -> None:
             f"{entry.count:,}",
             show_rate(entry.rate_bps),
             f"{entry.most_m:.0f}" if entry.most_m else "-",
-            entry.usd.text(1e3),
-            entry.watt.text(1e3),
-            "assumption" if entry.assumed else "sourced",
+            entry.usd.text(1e3) + _mark(entry.usd_assumed),
+            entry.watt.text(1e3) + _mark(entry.watt_assumed),
         ]
         for entry in bill.entries
     ]
-    rows.append(["all", "", "", "", bill.usd.text(1e3), bill.watt.text(1e3), ""])
-    heads = ["item", "count", "rate", "up to m", "k$", "kW", "prices"]
+    rows.append(["all", "", "", "", bill.usd.text(1e3), bill.watt.text(1e3)])
+    heads = ["item", "count", "rate", "up to m", "k$", "kW"]
     print_table(f"Bill of {label}", heads, rows, wide=110)
     click.echo(
-        f"Rack units of switches: {bill.rack_units.text()}. Prices, dates and sources: "
-        "topo/price.csv; give quotes of your own with --prices."
+        f"Rack units of switches: {bill.rack_units.text()}. *: an assumption. Figures, dates "
+        "and sources: topo/price.csv; give quotes of your own with --prices."
     )
+
+
+def _mark(assumed: bool) -> str:
+    return " *" if assumed else ""
 
 
 for verb in (design, compare, draw, export, import_, check):

@@ -1,5 +1,9 @@
 """Designs: what fits is within the ports, what does not says why; cuts and prices by hand."""
 
+import csv
+import re
+from importlib.resources import files
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -106,10 +110,21 @@ def test_a_bill_counts_ends_and_adds_up_by_hand():
     assert counts["dac"] == 8
     assert counts["optic"] == 2 * counts["fibre"]
     switch = next(entry for entry in bill.entries if entry.item == "switch")
-    assert switch.usd.low == pytest.approx(4 * 83_000, rel=0.001)
+    assert switch.usd.low == pytest.approx(4 * 75_000, rel=0.001)
+    assert switch.usd.low < 4 * 83_000 < switch.usd.high
     assert bill.usd.low == pytest.approx(sum(e.usd.low for e in bill.entries))
     assert bill.usd.low <= bill.usd.high
     assert bill.rack_units == Range(4, 8)
+
+
+def test_a_figure_that_calls_itself_sourced_names_a_page_and_a_date():
+    with (files("topo") / "price.csv").open(encoding="utf-8") as file:
+        lines = list(csv.DictReader(file))
+    sourced = [line for line in lines if line["basis"] == "sourced"]
+    assert sourced
+    for line in sourced:
+        assert "https://" in line["source"]
+        assert re.fullmatch(r"20\d\d(-\d\d)?", line["date"])
 
 
 def test_a_quote_of_ones_own_replaces_a_line(tmp_path):
