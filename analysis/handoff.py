@@ -20,7 +20,7 @@ Floats = NDArray[np.float64]
 class Handoffs:
     """One row a due hand-off after warm-up.
 
-    ``duration`` is KV ready - prefill end; ``transfer`` is KV ready - release of its first flow.
+    ``duration`` is KV ready - prefill end; ``transfer`` is last byte - release of its first flow.
     ``bandwidth`` and ``maxmin`` are the transfers that the two cheap estimates give (NaN: none).
     ``slowdown`` has one value a finished flow of these hand-offs: completion time over ideal.
     """
@@ -60,7 +60,8 @@ def handoffs(cell: Cell, study: StudyManifest) -> Handoffs:
     request = table["request"][due]
     ended = ready[due] >= 0
     duration = np.where(ended, ready[due] - end[due], np.inf).astype(np.float64)
-    transfer = np.where(ended, ready[due] - release[due], np.inf).astype(np.float64)
+    arrived = np.where(table["arrived_ps"] >= 0, table["arrived_ps"], ready)[due]
+    transfer = np.where(ended, arrived - release[due], np.inf).astype(np.float64)
     mine, row = _rows(cell, request)
     columns = {name: column[mine].astype(np.int64) for name, column in cell.flows.items()}
     whole = (columns["finish_ps"] >= 0) & (columns["ideal_ps"] > 0)

@@ -245,9 +245,9 @@ class Background:
     def telemetry(self) -> Telemetry:
         """Tables of everything: the caller's flows; the ports with all traffic on them.
 
-        Further totals for each source: ``background.NAME.bursts``, ``flows``, ``finished``,
-        ``bytes`` (payload submitted), ``bytes_finished``, and ``fct_p50_ps``, ``fct_p99_ps`` and
-        ``slowdown_p99_permille`` of the flows that finished.
+        Further totals for each source, of what was released by now: ``background.NAME.bursts``,
+        ``flows``, ``finished``, ``bytes`` (payload), ``bytes_finished``, and ``fct_p50_ps``,
+        ``fct_p99_ps`` and ``slowdown_p99_permille`` of the flows that finished.
         """
         found = self._emulator.telemetry()
         outer = np.array(self._outer, np.int64)
@@ -260,10 +260,12 @@ class Background:
         for place, source in enumerate(self._sources):
             mine = ~own
             mine[mine] = group[-1 - row[mine]] == place
+            mine &= found.flows["release_ps"].astype(np.int64) <= self._now
             theirs = {name: column[mine] for name, column in found.flows.items()}
-            bursts = sum(g.index for g in self._groups if g.source == place)
             for name, value in _told(theirs):
                 totals[f"background.{source.name}.{name}"] = value
+            begun = np.stack([-1 - row[mine], theirs["release_ps"].astype(np.int64)])
+            bursts = np.unique(begun, axis=1).shape[1]  # a group has one burst at a time
             totals[f"background.{source.name}.bursts"] = bursts
         found.flows, found.totals = flows, totals
         for kind in fields(found):
