@@ -4,9 +4,8 @@ Whatever a room refuses is told with the scenario's file and line. `stage` does 
 needs no request to move, so that a study is refused before anything is written.
 """
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -19,25 +18,23 @@ from emulate.fluid import FluidEmulator
 from emulate.packet import PacketEmulator
 from emulate.transport import Transport
 from kvfabric.background import sources_of
-from kvfabric.collective import collectives_of
+from kvfabric.deployment import Placed, placed_of, times_of
 from kvfabric.fault import faults_of
-from kvfabric.handoff import handoff_of
 from kvfabric.network import discipline_of, transport_of
 from kvfabric.quantity import Rate
 from kvfabric.scenario import FabricPart, Scenario
-from kvfabric.source import Key, Place, ScenarioError, Source
+from kvfabric.serving import rules_of
+from kvfabric.source import Place, Source, file_path, located
 from kvfabric.workload import synthetic
-from topo.error import KvfabricError
-from topo.fabric import Fabric, Role, Switch
+from topo.fabric import Fabric, Switch
 from topo.family.registry import build
 from topo.placement import place
 from topo.route import Routes, equal_cost
 from traffic.background import Background
 from traffic.background import Source as Beside
 from traffic.emulator import Emulator
-from traffic.gpu import gpu
-from traffic.instance import Deployment, Pool, instances, latencies, links
-from traffic.model import model
+from traffic.instance import Deployment
+from traffic.mode import Serving
 from traffic.policy.choice import Policy, PolicyError, check_reach
 from traffic.policy.registry import check_settings, policy
 from traffic.request import RequestTable
@@ -57,35 +54,36 @@ _RATES: Final = {"scale_up": "scale_up_bps", "decode_nic": "decode_nic_bps"}
 """The same, written with the unit of a rate."""
 
 
-@contextmanager
-def located(source: Source, *where: Key) -> Iterator[None]:
-    """Put the scenario's file and line in front of whatever a room refuses."""
-    here: Place = where
-    try:
-        yield
-    except ScenarioError:
-        raise
-    except KvfabricError as error:
-        raise source.error(here, str(error)) from None
-
-
 @dataclass(frozen=True)
 class Stage:
     """Everything of a scenario but the policy and the requests; alternatives may share one.
 
-    ``hops`` is prefill x decode instances, links crossed, -1 without a path; ``latency_ps`` the
-    same for the time of a read request, None where the prefill side pushes.
+    ``placed`` has every served model, `model` first; ``rules`` say how instances serve.
     """
 
     fabric: Fabric
     routes: Routes
-    deployment: Deployment
+    placed: tuple[Placed, ...]
+    rules: Serving
     discipline: Discipline
     transport: Transport
-    hops: NDArray[np.int32]
-    latency_ps: NDArray[np.int64] | None = None
     faults: tuple[Fault, ...] = ()
     beside: tuple[Beside, ...] = ()
+
+    @property
+    def deployment(self) -> Deployment:
+        """The pools of `model`."""
+        return self.placed[0].deployment
+
+    @property
+    def hops(self) -> NDArray[np.int32]:
+        """How far apart they are, see `Placed`."""
+        return self.placed[0].hops
+
+    @property
+    def latency_ps(self) -> NDArray[np.int64] | None:
+        """The time of a read request between them, see `Placed`."""
+        return self.placed[0].latency_ps
 
     def shared(self, kind: str, seed: int) -> Background:
         """A fresh emulator that carries the background traffic as well."""
@@ -109,16 +107,13 @@ def stage(scenario: Scenario, source: Source) -> Stage:
     """Build what the scenario names; every refusal carries its place in the file."""
     fabric = fabric_of(scenario, source)
     routes = equal_cost(fabric)
-    deployment = deployment_of(scenario, source, fabric, routes)
+    placed = placed_of(scenario, source, fabric, routes)
     discipline, transport = network_of(scenario, source)
-    pools = deployment.prefill.instances, deployment.decode.instances
-    dp = deployment.prefill.dp, deployment.decode.dp
-    hops = links(routes, *pools, dp)
-    latency = latencies(fabric, routes, *pools, dp) if deployment.handoff.pull else None
     faults = _faults(scenario, source, fabric)
     with located(source, "background"):
         beside = tuple(sources_of(scenario.background, fabric))
-    ready = Stage(fabric, routes, deployment, discipline, transport, hops, latency, faults, beside)
+    rules = rules_of(scenario.serving)
+    ready = Stage(fabric, routes, placed, rules, discipline, transport, faults, beside)
     with located(source, "network"):
         ready.emulator(scenario.run.emulator, 0)
     return ready
@@ -132,7 +127,8 @@ def impossible(scenario: Scenario, source: Source, ready: Stage) -> str | None:
     with located(source, "policy"):
         check_settings(scenario.policy_kind, scenario.policy_settings)
     try:
-        check_reach(policy_of(scenario, ready.hops, 0), ready.hops)
+        for one in ready.placed:
+            check_reach(policy_of(scenario, one.hops, 0), one.hops)
     except PolicyError as error:
         return str(error)
     return None
@@ -179,32 +175,6 @@ def _plain(rate: Rate | None) -> int | None:
     return None if rate is None else int(rate)
 
 
-def deployment_of(scenario: Scenario, source: Source, fabric: Fabric, routes: Routes) -> Deployment:
-    """The prefill and the decode pool on the fabric's hosts."""
-    with located(source, "model"):
-        kind = model(scenario.model)
-    pools: list[Pool] = []
-    sides = (
-        ("prefill", Role.PREFILL, scenario.instance.prefill, scenario.gpus[0]),
-        ("decode", Role.DECODE, scenario.instance.decode, scenario.gpus[1]),
-    )
-    for side, role, part, name in sides:
-        with located(source, "gpu"):
-            card = gpu(name)
-        with located(source, "instance", side, "tp"):
-            groups = instances(fabric, role, part.tp)
-            pool = Pool(groups, kind, card, part.tp, part.max_batch, dp=part.dp)
-            _ = pool.kv_capacity_bytes
-        with located(source, "collective"):
-            waits = collectives_of(scenario.collective, kind, fabric, routes, groups)
-            pools.append(replace(pool, collectives=waits))
-    with located(source, "handoff"):
-        cut = handoff_of(scenario.handoff)
-    with located(source, "instance"):
-        servers = {host.index: host.server for host in fabric.hosts}
-        return Deployment(pools[0], pools[1], cut, servers)
-
-
 def network_of(scenario: Scenario, source: Source) -> tuple[Discipline, Transport]:
     """What the switches and what the NICs run."""
     network, issue_ps = scenario.network, int(scenario.handoff.per_descriptor)
@@ -238,6 +208,12 @@ def policy_of(scenario: Scenario, hops: NDArray[np.int32], seed: int) -> Policy:
 def requests_of(scenario: Scenario, source: Source, seed: int) -> tuple[RequestTable, list[str]]:
     """The requests of one seed, and notes on where they come from."""
     part = scenario.requests
+    if part.closed is not None:
+        raise source.error(
+            ("requests", "closed"),
+            "requests of users who wait for their answers exist only in a run; "
+            "remove it, or use run and compare",
+        )
     if part.trace is not None:
         with located(source, "requests", "trace"):
             found = trace(
@@ -281,11 +257,5 @@ def files_of(scenario: Scenario, source: Source) -> list[tuple[Place, Path]]:
     lengths = scenario.requests.lengths
     if lengths is not None and lengths.table is not None:
         named.append((("requests", "lengths", "table"), lengths.table))
-    return [(place, file_path(file, source)) for place, file in named]
-
-
-def file_path(file: str, source: Source) -> Path:
-    """A file's place: as given when absolute or present here, else beside the scenario file."""
-    given = Path(file)
-    beside = Path(source.path).parent / given
-    return given if given.is_absolute() or given.exists() or not beside.exists() else beside
+    found = [(place, file_path(file, source)) for place, file in named]
+    return found + times_of(scenario, source)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from kvfabric.scenario import CollectivePart
+from kvfabric.scenario import CollectivePart, Scenario
 from topo.fabric import Fabric
 from topo.route import Routes
 from topo.unit import show_duration
@@ -30,41 +30,60 @@ def collectives_of(
     )
 
 
-def collectives_told(part: CollectivePart | None, deployment: Deployment) -> str:
+def awaited(scenario: Scenario) -> CollectivePart | None:
+    """The collectives that steps wait for: as asked, and always in multi-node serving."""
+    if scenario.collective is None and scenario.serving.mode == "multi_node":
+        return CollectivePart()
+    return scenario.collective
+
+
+def collectives_told(part: CollectivePart | None, deployments: Sequence[Deployment]) -> str:
     """What the report says of them: the instances of each pool that wait, and for how much."""
     if part is None:
         return "none on the critical path"
     told: list[str] = []
-    for side, pool in (("prefill", deployment.prefill), ("decode", deployment.decode)):
-        waits = [one for one in pool.collectives if one is not None]
+    for side in ("prefill", "decode"):
+        every = [one for d in deployments for one in _waits(getattr(d, side))]
+        waits = [one for one in every if one is not None]
         if not waits:
             told.append(f"{side}: none spans servers")
             continue
         slowest = max(waits, key=lambda one: one.waiting_ps)
         told.append(
-            f"{side}: {len(waits)} of {len(pool.instances)} instances span servers, "
+            f"{side}: {len(waits)} of {len(every)} instances span servers, "
             f"{slowest.messages} messages a step of {show_duration(slowest.latency_ps)} and more"
         )
     return f"{part.per_layer} all-reduces a layer; " + "; ".join(told)
 
 
-def waiting(deployment: Deployment, requests: Table) -> dict[str, int]:
+def waiting(
+    deployments: Sequence[Deployment], requests: Table, *, colocated: bool
+) -> dict[str, int]:
     """Totals over the finished requests: how many, the messages on their paths, count x latency.
 
-    A request waits for the messages of one prefill and of a decode step for each output token. In
-    colocated instances a prompt may take more steps than one; these are not counted.
+    A request waits for the messages of one prefill and of a decode step for each output token, or
+    for one less where the prefill makes the first token. In colocated instances a prompt may take
+    more steps than one; these are not counted. Instances are numbered over all ``deployments``.
     """
-    prefill, decode = deployment.prefill, deployment.decode
-    if not any(one is not None for one in (*prefill.collectives, *decode.collectives)):
+    prefill = [one for d in deployments for one in _waits(d.prefill)]
+    decode = [one for d in deployments for one in _waits(d.decode)]
+    if colocated:
+        prefill = decode = [
+            one for d in deployments for pool in (d.prefill, d.decode) for one in _waits(pool)
+        ]
+    if not any(one is not None for one in (*prefill, *decode)):
         return {}
     column = {name: values.astype(np.int64) for name, values in requests.items()}
     done = (column["finish_ps"] >= 0) & (column["prefill"] >= 0)
+    output = column["output_tokens"][done]
+    steps_of = np.maximum(output - 1, 0) if colocated else output
     messages = latency = 0
-    for pool, instance, steps in (
+    for waits, instance, steps in (
         (prefill, column["prefill"][done], np.ones(int(done.sum()), np.int64)),
-        (decode, column["decode"][done], column["output_tokens"][done]),
+        (decode, column["decode"][done], steps_of),
     ):
-        count, time = _by_instance(pool)
+        count = np.array([0 if one is None else one.messages for one in waits], np.int64)
+        time = np.array([0 if one is None else one.latency_ps for one in waits], np.int64)
         placed = instance >= 0
         at = instance[placed]
         messages += int((count[at] * steps[placed]).sum())
@@ -76,9 +95,6 @@ def waiting(deployment: Deployment, requests: Table) -> dict[str, int]:
     }
 
 
-def _by_instance(pool: Pool) -> tuple[np.ndarray, np.ndarray]:
-    waits = pool.collectives or (None,) * len(pool.instances)
-    return (
-        np.array([0 if one is None else one.messages for one in waits], np.int64),
-        np.array([0 if one is None else one.latency_ps for one in waits], np.int64),
-    )
+def _waits(pool: Pool) -> Sequence[Collective | None]:
+    """What each instance of a pool waits for."""
+    return pool.collectives or (None,) * len(pool.instances)

@@ -27,7 +27,8 @@ from analysis.record import (
     write_cell,
     write_study,
 )
-from kvfabric.build import Stage, files_of, impossible, requests_of, stage
+from kvfabric.build import Stage, files_of, impossible, stage
+from kvfabric.demand import demand_of
 from kvfabric.limit import not_modelled
 from kvfabric.load import Study
 from kvfabric.request import RequestsPart
@@ -62,9 +63,9 @@ def jobs_of(study: Study) -> list[CellJob]:
         if key not in stages:
             ready = stage(scenario, source)
             stages[key] = (ready, fabric_fact(ready))
-        wanted = msgspec.json.encode(scenario.requests, enc_hook=str)
+        wanted = msgspec.json.encode((scenario.requests, scenario.models), enc_hook=str)
         if wanted not in read:
-            requests_of(scenario, source, 1)
+            demand_of(scenario, source, 1)
             read.add(wanted)
         ready, facts = stages[key]
         reason = impossible(scenario, source, ready)

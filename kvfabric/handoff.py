@@ -15,6 +15,7 @@ def handoff_of(part: HandoffPart) -> Handoff:
         block_bytes=DEFAULT_BLOCK_BYTES if tokens else int(part.block),
         when=part.when,
         direction=part.direction,
+        classes=part.classes or (),
         block_tokens=int(part.block) if tokens else 0,
         merged=float(part.merged),
         layout=part.layout,

@@ -1,14 +1,13 @@
 """What a run leaves out, in sentences for its report."""
 
+from kvfabric.collective import awaited
 from kvfabric.scenario import HandoffPart, NetworkPart, Scenario
+from kvfabric.serving import left_out
 from traffic.reshard import paired
 
 _ALWAYS = (
-    "Prefill takes one prompt at a time; decode batches continuously. Compute times are rooflines "
-    "at stated efficiencies, not measurements.",
-    "No prefix cache or chunked prefill.",
+    "No prefix cache on the prefill side.",
     "The router sees exact and immediate loads; its decisions take effect after the control delay.",
-    "Tenants and priorities are recorded; no policy, queue or switch acts on them.",
     "Cost is a model of switches and the links between them; NICs and host cables are left out, "
     "being equal in every alternative.",
 )
@@ -58,6 +57,15 @@ def _of_handoff(part: HandoffPart) -> list[str]:
     return told
 
 
+def _of_times(scenario: Scenario) -> list[str]:
+    """Where compute times come from."""
+    parts = [scenario.instance, *(m.instance for m in scenario.models if m.instance is not None)]
+    named = [side.times for part in parts for side in (part.prefill, part.decode)]
+    if all(named):
+        return ["Compute times are interpolated between measurements (`instance`, `times`)."]
+    return ["Compute times are rooflines at stated efficiencies, not measurements."]
+
+
 def _of_ranks(scenario: Scenario) -> list[str]:
     """What is said of degrees that no connector pairs."""
     sides = scenario.instance.prefill, scenario.instance.decode
@@ -80,11 +88,13 @@ def _of_packets(part: NetworkPart) -> list[str]:
 def not_modelled(scenario: Scenario) -> list[str]:
     """One sentence each, most general first."""
     return [
+        *left_out(scenario.serving),
+        *_of_times(scenario),
         *_ALWAYS,
         *_of_handoff(scenario.handoff),
         *_of_ranks(scenario),
         "Steps of instances that span servers do not wait for their collectives; see `collective`."
-        if scenario.collective is None
+        if awaited(scenario) is None
         else "Collectives on the critical path are delays over an idle fabric: they neither queue "
         "behind other traffic nor add to it; `background` does.",
         "Background flows have no effect on what the GPUs compute."

@@ -271,7 +271,14 @@ def _check_numbers(scenario: Scenario, source: Source) -> None:
         )
     for pool in ("prefill", "decode"):
         tp = getattr(scenario.instance, pool).tp
-        gpus = getattr(scenario.placement, pool)
+        others = sum(getattr(part, pool) for part in scenario.models)
+        gpus = getattr(scenario.placement, pool) - others
+        if gpus < 1:
+            raise source.error(
+                ("models",),
+                f"{others} {pool} GPUs of {getattr(scenario.placement, pool)} in the placement: "
+                "none is left for `model`; write fewer, or place more",
+            )
         if tp > gpus:
             raise source.error(
                 ("instance", pool, "tp"),

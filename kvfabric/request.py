@@ -81,6 +81,14 @@ class TenantPart(Part, frozen=True):
     profile: str | None = None
 
 
+class ClosedPart(Part, frozen=True):
+    """A closed loop in place of arrivals: users who ask again when they have their answer and have
+    thought for a while (exponential; with ``sessions``, as these say)."""
+
+    users: Count
+    think: Duration = written(Duration, "10s")
+
+
 class TracePart(Part, frozen=True):
     """A recorded trace: a window of its time, played faster and with longer lengths."""
 
@@ -98,6 +106,7 @@ class RequestsPart(Part, frozen=True):
     lengths: LengthsPart | None = None
     arrivals: ArrivalsPart = msgspec.field(default_factory=ArrivalsPart)
     sessions: SessionsPart | None = None
+    closed: ClosedPart | None = None
     tenants: tuple[TenantPart, ...] = ()
     trace: TracePart | None = None
     tokens_per_word: Positive = 1.33

@@ -11,22 +11,26 @@ from numpy.typing import NDArray
 from analysis.record import FLOWS, PORTS, Cell, CellManifest, FabricFact, cell_id
 from emulate.fluid import FluidEmulator
 from kvfabric.background import background_told
-from kvfabric.build import Stage, policy_of, requests_of
-from kvfabric.collective import collectives_told, waiting
+from kvfabric.build import Stage, policy_of
+from kvfabric.collective import awaited, collectives_told, waiting
+from kvfabric.demand import demand_of
+from kvfabric.deployment import pools_told
 from kvfabric.fault import faults_told
 from kvfabric.handoff import handoff_told, orchestration_told
 from kvfabric.load import Alternative
 from kvfabric.network import network_told
 from kvfabric.scenario import Scenario
+from kvfabric.serving import serving_told
 from topo.bom import bom
 from topo.capacity import mu
 from topo.deadlock import dependency_cycle, handoff_pairs
 from topo.fabric import Fabric, Role
 from topo.unit import PS_PER_S, show_duration, show_rate, show_size
 from traffic.emulator import Table, Telemetry
-from traffic.instance import Pool
 from traffic.replay import replay
-from traffic.serving import Outcome, serve
+from traffic.request import RequestTable
+from traffic.router import Service
+from traffic.serving import Outcome, serve_all
 
 
 @dataclass(frozen=True)
@@ -67,22 +71,24 @@ def run_cell(job: CellJob, progress: Callable[[int, int], None] | None = None) -
     )
     if job.impossible is not None:
         return Cell(manifest)
-    requests, notes = requests_of(scenario, job.alternative.source, seed)
+    requests, notes = demand_of(scenario, job.alternative.source, seed)
     emulator = ready.shared(scenario.run.emulator, seed)
-    outcome = serve(
+    outcome = serve_all(
         requests,
-        ready.deployment,
-        policy_of(scenario, ready.hops, seed),
+        [
+            Service(one.deployment, policy_of(scenario, one.hops, seed), one.hops, one.latency_ps)
+            for one in ready.placed
+        ],
         emulator,
-        hops=ready.hops,
-        latency_ps=ready.latency_ps,
+        rules=ready.rules,
         control_delay_ps=int(scenario.run.control_delay),
         until_ps=int(scenario.run.limit),
         progress=progress,
         seed=seed,
     )
     telemetry = emulator.telemetry()
-    if scenario.handoff.cache is not None and requests.prefix is None:
+    prefix = requests.prefix if isinstance(requests, RequestTable) else None
+    if scenario.handoff.cache is not None and prefix is None:
         notes.append("handoff.cache: the requests carry no prefix blocks, so all of them move.")
     return Cell(
         replace(
@@ -93,7 +99,11 @@ def run_cell(job: CellJob, progress: Callable[[int, int], None] | None = None) -
                     (
                         telemetry.totals
                         | _instances(ready)
-                        | waiting(ready.deployment, outcome.requests)
+                        | waiting(
+                            [one.deployment for one in ready.placed],
+                            outcome.requests,
+                            colocated=ready.rules.mode == "colocated",
+                        )
                     ).items()
                 )
             ),
@@ -106,9 +116,15 @@ def run_cell(job: CellJob, progress: Callable[[int, int], None] | None = None) -
 
 
 def _instances(ready: Stage) -> dict[str, int]:
-    """How many instances each pool has, those that no request reached included."""
-    pools = {"prefill": ready.deployment.prefill, "decode": ready.deployment.decode}
-    return {f"{name}_instances": len(pool.instances) for name, pool in pools.items()}
+    """How many instances each pool has, those that no request reached included.
+
+    Colocated instances are in both pools, and each has half of the other's.
+    """
+    prefill = sum(len(one.deployment.prefill.instances) for one in ready.placed)
+    decode = sum(len(one.deployment.decode.instances) for one in ready.placed)
+    if ready.rules.mode == "colocated":
+        prefill = decode = prefill + decode
+    return {"prefill_instances": prefill, "decode_instances": decode}
 
 
 def _network_ps(outcome: Outcome, telemetry: Telemetry) -> int:
@@ -176,19 +192,12 @@ def fabric_fact(ready: Stage) -> FabricFact:
     )
 
 
-def _ranks(pool: Pool) -> str:
-    return f"tp {pool.tp}" + (f", attention dp {pool.dp}" if pool.dp > 1 else "")
-
-
 def settings_of(scenario: Scenario, ready: Stage) -> dict[str, str]:
     """Every profile and setting behind the numbers, as text for the report."""
     part, switch = scenario.fabric, scenario.fabric.switch
-    pools = ready.deployment
     told = {
-        "model": scenario.model,
-        "prefill": f"{len(pools.prefill.instances)} x {scenario.gpus[0]}, {_ranks(pools.prefill)}",
-        "decode": f"{len(pools.decode.instances)} x {scenario.gpus[1]}, {_ranks(pools.decode)}, "
-        f"batch at most {pools.decode.max_batch}",
+        **pools_told(ready.placed, scenario),
+        "serving": serving_told(scenario.serving),
         "switch": f"{switch.ports} x {show_rate(switch.rate)}, buffer {show_size(switch.buffer)}, "
         f"latency {show_duration(switch.latency)}, store and forward",
         "cables": f"{part.cable:g} m",
@@ -196,7 +205,9 @@ def settings_of(scenario: Scenario, ready: Stage) -> dict[str, str]:
         "control delay": show_duration(scenario.run.control_delay),
         "hand-off": handoff_told(scenario.handoff),
         "orchestration": orchestration_told(scenario.handoff.orchestration),
-        "collectives": collectives_told(scenario.collective, pools),
+        "collectives": collectives_told(
+            awaited(scenario), [one.deployment for one in ready.placed]
+        ),
         "background": background_told(scenario.background),
         "faults": faults_told(scenario.faults),
     }

@@ -12,6 +12,7 @@ from kvfabric.background import BackgroundPart
 from kvfabric.part import Part, Positive, Small
 from kvfabric.quantity import Block, Duration, Factor, Length, Rate, Share, Size, written
 from kvfabric.request import RequestsPart
+from kvfabric.serving import ServingPart
 
 PRINTS: Final = r"^[^\x00-\x1f\x7f-\x9f]*$"
 """Text without control characters: it goes to terminals and pages."""
@@ -84,11 +85,12 @@ class Pair(Part, frozen=True):
 
 class InstancePart(Part, frozen=True):
     """One model replica of a pool: its ranks, how many groups of them share out the attention
-    (``dp``), and the largest decode batch."""
+    (``dp``), the largest decode batch, and a file of measured ``times``: `traffic.measured`."""
 
     tp: Small = 1
     dp: Small = 1
     max_batch: Small = 256
+    times: str | None = None
 
 
 class InstancesPart(Part, frozen=True):
@@ -96,6 +98,18 @@ class InstancesPart(Part, frozen=True):
 
     prefill: InstancePart = msgspec.field(default_factory=InstancePart)
     decode: InstancePart = msgspec.field(default_factory=InstancePart)
+
+
+class ServedPart(Part, frozen=True):
+    """A further model on the same fabric: its share of the requests, and GPUs of the placement
+    for pools of its own. Without ``gpu`` and ``instance`` those of the scenario hold."""
+
+    model: str
+    share: Share
+    prefill: Small
+    decode: Small
+    gpu: str | Pair | None = None
+    instance: InstancesPart | None = None
 
 
 class CollectivePart(Part, frozen=True):
@@ -116,6 +130,10 @@ class OrchestrationPart(Part, frozen=True):
     message: Size | None = None
 
 
+Class = Annotated[int, Meta(ge=0, le=7)]
+"""A class of traffic on the network."""
+
+
 class HandoffPart(Part, frozen=True):
     """How the KV cache is cut and moved: see docs/workloads.md."""
 
@@ -129,6 +147,7 @@ class HandoffPart(Part, frozen=True):
     copy: Rate | None = None
     layers_per_chunk: Small = 1
     cache: Size | None = None
+    classes: Annotated[tuple[Class, ...], Meta(min_length=8, max_length=8)] | None = None
     orchestration: OrchestrationPart = msgspec.field(default_factory=OrchestrationPart)
 
 
@@ -225,6 +244,8 @@ class Scenario(Part, frozen=True):
     budget: BudgetPart
     question: Annotated[str, Meta(max_length=400, pattern=PRINTS)] = ""
     instance: InstancesPart = msgspec.field(default_factory=InstancesPart)
+    models: Annotated[tuple[ServedPart, ...], Meta(max_length=32)] = ()
+    serving: ServingPart = msgspec.field(default_factory=ServingPart)
     requests: RequestsPart = msgspec.field(default_factory=RequestsPart)
     handoff: HandoffPart = msgspec.field(default_factory=HandoffPart)
     policy: str | dict[str, str | int | float | bool] = "least_loaded"

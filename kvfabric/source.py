@@ -6,6 +6,8 @@ line is kept, so that any later complaint can name its place.
 """
 
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -63,6 +65,24 @@ class Source:
             if at[: len(over_place)] == over_place:
                 merged.lines[place + at[len(over_place) :]] = line
         return merged
+
+
+@contextmanager
+def located(source: Source, *where: Key) -> Iterator[None]:
+    """Put the scenario's file and line in front of whatever a room refuses."""
+    try:
+        yield
+    except ScenarioError:
+        raise
+    except KvfabricError as error:
+        raise source.error(where, str(error)) from None
+
+
+def file_path(file: str, source: Source) -> Path:
+    """A file's place: as given when absolute or present here, else beside the scenario file."""
+    given = Path(file)
+    beside = Path(source.path).parent / given
+    return given if given.is_absolute() or given.exists() or not beside.exists() else beside
 
 
 def _line(where: yaml.Node | yaml.Event) -> int:

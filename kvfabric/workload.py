@@ -25,7 +25,7 @@ def synthetic(
     if part.sessions is not None:
         table, notes = _sessions(part, part.sessions, seed)
     else:
-        lengths = _lengths(part, find)
+        lengths = lengths_of(part, find)
         arrivals = part.arrivals
         table = synthesise(
             lengths,
@@ -41,19 +41,25 @@ def synthetic(
         called = f"profile {lengths.name}" if lengths.name == part.profile else lengths.name
         notes = [f"Lengths: {called}, {lengths.source}.", *_rhythm(arrivals)]
     if part.tenants:
-        owners = [
-            Tenant(
-                t.name, float(t.share), t.priority, None if not t.profile else profile(t.profile)
-            )
-            for t in part.tenants
-        ]
-        table = tenanted(table, owners, seed)
-        told = ", ".join(
-            f"{number} {t.name} {100 * t.share:g}% priority {t.priority}"
-            for number, t in enumerate(part.tenants)
-        )
-        notes.append(f"Tenants: {told}.")
-    return table, notes
+        table = tenanted(table, tenants_of(part), seed)
+    return table, [*notes, *tenants_told(part)]
+
+
+def tenants_of(part: RequestsPart) -> list[Tenant]:
+    """The tenants, each with lengths of its own if it has a profile."""
+    return [
+        Tenant(t.name, float(t.share), t.priority, None if not t.profile else profile(t.profile))
+        for t in part.tenants
+    ]
+
+
+def tenants_told(part: RequestsPart) -> list[str]:
+    """A note on the tenants, or none."""
+    told = ", ".join(
+        f"{number} {t.name} {100 * t.share:g}% priority {t.priority}"
+        for number, t in enumerate(part.tenants)
+    )
+    return [f"Tenants: {told}."] if told else []
 
 
 def _rhythm(arrivals: ArrivalsPart) -> list[str]:
@@ -76,6 +82,16 @@ def _sessions(part: RequestsPart, keys: SessionsPart, seed: int) -> tuple[Reques
             f"arrivals.process {part.arrivals.process}: sessions start as a Poisson process; "
             "write poisson or leave it out"
         )
+    agent = agent_of(part, keys)
+    table = sessions(agent, count=part.count, rate_per_s=float(part.arrivals.rate), seed=seed)
+    return table, [
+        f"Sessions: {agent.turns:g} turns of {agent.calls:g} model calls on average, contexts up "
+        f"to {agent.context:,} tokens; open loop: answer and think times are drawn, not simulated."
+    ]
+
+
+def agent_of(part: RequestsPart, keys: SessionsPart) -> Agent:
+    """How the sessions go."""
     if part.lengths is not None or part.profile != "base":
         raise RequestError("sessions: have lengths of their own; remove profile and lengths")
     set_: dict[str, Any] = {}
@@ -89,15 +105,11 @@ def _sessions(part: RequestsPart, keys: SessionsPart, seed: int) -> tuple[Reques
             set_[name] = _length(value)
         else:
             set_[name] = value
-    agent = replace(Agent(), **set_)
-    table = sessions(agent, count=part.count, rate_per_s=float(part.arrivals.rate), seed=seed)
-    return table, [
-        f"Sessions: {agent.turns:g} turns of {agent.calls:g} model calls on average, contexts up "
-        f"to {agent.context:,} tokens; open loop: answer and think times are drawn, not simulated."
-    ]
+    return replace(Agent(), **set_)
 
 
-def _lengths(part: RequestsPart, find: Callable[[str], Path]) -> Lengths:
+def lengths_of(part: RequestsPart, find: Callable[[str], Path]) -> Lengths:
+    """The lengths of single requests; ``find`` places a file."""
     named = profile(part.profile)
     own: LengthsPart | None = part.lengths
     if own is None:

@@ -3,7 +3,7 @@
 A host is one GPU with its NIC, so an instance is a tuple of host indices, rank by rank.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -35,14 +35,16 @@ DEFAULT_MAX_BATCH = 256
 """Sequences in one decode batch at most (the default of vLLM's max_num_seqs in its V1 engine)."""
 
 
-def instances(fabric: Fabric, role: Role, tp: int) -> tuple[tuple[int, ...], ...]:
-    """The hosts of a role in groups of ``tp``, in host order.
+def instances(
+    fabric: Fabric, role: Role, tp: int, among: Sequence[int] | None = None
+) -> tuple[tuple[int, ...], ...]:
+    """The hosts of a role, or some of them, in groups of ``tp``, in host order.
 
     Groups take consecutive hosts of one server, then of one rack, and cross racks only with what
     is left over, so that a replica lies close together. Hosts left over from the last group stay
     idle. Raises `ComputeError` when there are fewer hosts than ``tp``.
     """
-    hosts = fabric.hosts_with(role)
+    hosts = fabric.hosts_with(role) if among is None else list(among)
     if tp < 1:
         raise ComputeError(f"tp {tp}: below 1; write 1 or more")
     if len(hosts) < tp:

@@ -40,10 +40,10 @@ class Outcome:
     output_tokens kv_bytes session model tenant priority prefill decode prefill_start_ps
     prefill_end_ps kv_ready_ps decode_start_ps first_token_ps finish_ps preemptions status`` (0
     finished, 1 in flight when the run ended, 2 rejected) and `traffic.book.MOMENTS`. ``kv_bytes``
-    is the cache of the prompt. ``prefill`` and ``decode`` number instances over all services, each pool for
-    itself. A request without output ends with its prefill: no hand-off, no first token. Where
-    nothing is handed over the cache is ready, and decoding starts, when the prefill ends; where
-    the prefill makes the first token, that is its time too.
+    is the cache of the prompt. ``prefill`` and ``decode`` number instances over all services, each
+    pool for itself. A request without output ends with its prefill: no hand-off, no first token.
+    Where nothing is handed over the cache is ready, and decoding starts, when the prefill ends;
+    where the prefill makes the first token, that is its time too.
 
     flows: all submitted `FLOW` rows; a flow's hand-off carries the request's number.
     end_ps: when the run ended. notes: plain sentences on what a reader should know.
