@@ -84,6 +84,7 @@ def _handoffs(samples: Sequence[Sample]) -> Breakdown:
                 *(duration(mean[name]) for name in PARTS),
                 duration(total),
                 percent(mean["transfer"] / total) if total else NONE,
+                percent(_moved(sample.cells)),
                 duration(mean["joining"]),
             )
         )
@@ -91,13 +92,26 @@ def _handoffs(samples: Sequence[Sample]) -> Breakdown:
         "Where a hand-off's time goes",
         "Means over the hand-offs that ended, after warm-up; the first four add up to the fifth. "
         "Orchestration is all that is neither memory, copy nor transfer: router, handshake, "
-        "messages, alignment, control delay. Joining the batch comes after it.",
+        "messages, alignment, control delay. Bytes moved are those of the flows over those of the "
+        "prompts' caches: less where the decode side held blocks, more where ranks hold copies. "
+        "Joining the batch comes after the hand-off.",
         (
             *("fabric", "policy", "waiting for memory", "orchestration", "copies", "transfer"),
-            *("hand-off", "transfer's share", "then joining the batch"),
+            *("hand-off", "transfer's share", "bytes moved", "then joining the batch"),
         ),
         tuple(rows),
     )
+
+
+def _moved(cells: Sequence[Cell]) -> float:
+    """Bytes of the hand-offs' flows over those of the caches handed over, warm-up included."""
+    sent = held = 0
+    for cell in cells:
+        own = cell.flows["handoff"].astype(np.int64) >= 0
+        sent += int(cell.flows["bytes"].astype(np.int64)[own].sum())
+        released = cell.requests["handoff_release_ps"].astype(np.int64) >= 0
+        held += int(cell.requests["kv_bytes"].astype(np.int64)[released].sum())
+    return sent / held if held else float("nan")
 
 
 def _background(samples: Sequence[Sample]) -> Breakdown:

@@ -86,10 +86,11 @@ def test_the_report_tells_shares_and_leaves_out_what_there_was_none_of(
     make_rows: Make, make_question: Callable[..., StudyManifest]
 ) -> None:
     big = {name: value * MS for name, value in ROW.items()}
-    tables = told(make_question, make_rows([big]))
+    flows = [{"handoff": 0, "bytes": 30}, {"handoff": 0, "bytes": 20}, {"handoff": -1, "bytes": 9}]
+    tables = told(make_question, make_rows([big | {"kv_bytes": 40}], flows))
     assert set(tables) == {"Where a hand-off's time goes"}
     assert tables["Where a hand-off's time goes"] == [
-        ("f", "p", "30 ms", "52 ms", "25 ms", "100 ms", "207 ms", "48 %", "33 ms")
+        ("f", "p", "30 ms", "52 ms", "25 ms", "100 ms", "207 ms", "48 %", "125 %", "33 ms")
     ]
 
 
