@@ -1,14 +1,12 @@
 """Colocated instances: chunks share steps with decoding, as in a loop that makes single steps."""
 
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from msgspec import Struct
-from numpy.typing import NDArray
 
 from traffic.batch import Batch
 from traffic.emulator import Emulator
@@ -16,7 +14,7 @@ from traffic.instance import Deployment
 from traffic.member import Sequence as Member
 from traffic.mode import Serving
 from traffic.model import model
-from traffic.policy.choice import NoSettings, Request, View
+from traffic.policy.registry import policy
 from traffic.request import RequestTable, request_table
 from traffic.serving import Outcome, serve
 
@@ -176,23 +174,6 @@ def test_segments_equal_a_loop_over_steps_with_chunks_growth_eviction_and_swap(
     assert all(finish >= 0 for _, _, finish, _ in told)
 
 
-class First:
-    """A policy that knows one instance."""
-
-    name: ClassVar[str] = "first"
-    sees_network: ClassVar[bool] = False
-    settings: ClassVar[type[Struct]] = NoSettings
-
-    def prefill(self, request: Request, view: View) -> int:
-        return 0
-
-    def decode(self, request: Request, prefill: int, view: View) -> int:
-        return 0
-
-    def pairs(self, hops: NDArray[np.int32]) -> NDArray[np.bool_]:
-        return np.ones(hops.shape, np.bool_)
-
-
 def one(tokens: int, output: int, at: int = 7) -> RequestTable:
     return request_table(arrival_ps=[at], input_tokens=[tokens], output_tokens=[output])
 
@@ -232,10 +213,12 @@ def test_prompts_of_a_whole_chunk_queue_as_the_formula_of_m_d_1_says(
         input_tokens=np.full(count, 500),
         output_tokens=np.zeros(count, int),
     )
-    # One instance: the other pool's gets no requests.
+    # A policy for one instance: the other one gets nothing.
     rules = Serving("colocated", chunk_tokens=500)
-    hops = np.zeros((2, 2), np.int32)
-    table = serve(requests, deployment, First(), wire(), hops=hops, rules=rules).requests
+    hops = np.zeros((1, 1), np.int32)
+    table = serve(
+        requests, deployment, policy("random", hops), wire(), hops=hops, rules=rules
+    ).requests
     start = table["prefill_start_ps"].astype(np.int64)
     free = 0
     for at, began in zip(requests.arrival_ps.tolist(), start.tolist(), strict=True):

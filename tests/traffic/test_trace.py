@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from traffic.error import TraceError
 from traffic.trace.registry import Trace, trace
-from traffic.trace.text import Limit
+from traffic.trace.text import Limit, Text
 from traffic.trace.tick import inside_tick, tick
 
 HEADER = "TIMESTAMP,ContextTokens,GeneratedTokens"
@@ -297,3 +297,20 @@ def test_rows_far_behind_the_window_are_not_read(written: Write) -> None:
     assert len(trace(path, window_ps=(0, 10**9)).requests) == 1
     with pytest.raises(TraceError, match="trace:10003:"):
         trace(path)
+
+
+def test_a_file_is_read_once_for_all_seeds_and_windows_of_counts_until_it_changes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text("arrival_s,input_tokens,output_tokens\n0,5,5\n1,6,6\n", encoding="utf-8")
+    read: list[Path] = []
+    lines = Text.lines
+    monkeypatch.setattr(Text, "lines", lambda text: read.append(text.path) or lines(text))
+    first = trace(path, seed=1).requests
+    again = trace(path, seed=2, scale_rate=2, count=1).requests
+    assert read == [path]
+    assert (first.input_tokens.tolist(), again.input_tokens.tolist()) == ([5, 6], [5])
+    path.write_text("arrival_s,input_tokens,output_tokens\n0,7,5\n", encoding="utf-8")
+    assert trace(path).requests.input_tokens.tolist() == [7]
+    assert read == [path, path]

@@ -6,10 +6,11 @@ trace's own time; its start becomes the start of the run; ``scale_rate`` then di
 """
 
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import chain
 from math import isfinite
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -73,13 +74,12 @@ def trace(
         raise TraceError(f"{path}: scale_length {scale_length:g}: write 0.001 to 1000, e.g. 2")
     if count is not None and count < 1:
         raise TraceError(f"{path}: count {count}: write at least 1")
-    text = Text(path, limit or Limit())
-    found, record = _read(text, end_ps)
-    table = _table(record)
+    read = _parsed(_File.at(path), end_ps, limit or Limit())
+    found, table, exact = read.format, read.table, read.exact
     last_ps = int(table.arrival_ps[-1])
     notes: list[str] = []
     arrival = table.arrival_ps
-    tick_ps = 0 if record.exact else tick(arrival)
+    tick_ps = 0 if exact else tick(arrival)
     if tick_ps:
         arrival, told = inside_tick(arrival, tick_ps, seed if jitter else None)
         notes.append(told)
@@ -106,6 +106,39 @@ def trace(
         taken = _longer(taken, scale_length, path)
         notes.append(f"Lengths times {scale_length:g}, without prefix blocks.")
     return Trace(taken, found.name, found.source, notes)
+
+
+class _File(NamedTuple):
+    """A file as it stands: size and time of its last change tell whether it is still the same."""
+
+    path: Path
+    size: int
+    changed_ns: int
+
+    @classmethod
+    def at(cls, path: Path) -> "_File":
+        """The file at a path; one that is not there has no size."""
+        try:
+            seen = path.stat()
+        except OSError:
+            return cls(path, -1, 0)
+        return cls(path, seen.st_size, seen.st_mtime_ns)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Parsed:
+    """A trace file as read; ``exact`` stamps are to the picosecond."""
+
+    format: Format
+    table: RequestTable
+    exact: bool
+
+
+@lru_cache(maxsize=2)
+def _parsed(file: _File, end_ps: int, limit: Limit) -> _Parsed:
+    """The file as read, once in a process as long as it stays the same."""
+    found, record = _read(Text(file.path, limit), end_ps)
+    return _Parsed(found, _table(record), record.exact)
 
 
 def _longer(table: RequestTable, by: float, path: Path) -> RequestTable:
