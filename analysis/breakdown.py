@@ -156,7 +156,7 @@ def _collectives(samples: Sequence[Sample]) -> Breakdown:
     for sample, messages, waited, whole in counted:
         row = (
             *(sample.fabric, sample.policy, f"{messages:,.0f}", duration(waited)),
-            *(duration(whole), percent(waited / whole) if whole else NONE),
+            *(duration(whole), percent(waited / whole) if whole else NONE, _gpu_time(sample)),
         )
         if least is None or sample is least[0]:
             rows.append((*row, NONE, NONE))
@@ -168,10 +168,12 @@ def _collectives(samples: Sequence[Sample]) -> Breakdown:
         "Count times latency of the messages that a request's own steps wait for, means over "
         "finished requests. Longer steps also let requests queue, wait and batch differently: that "
         "is the last column, what a request takes more than with the least such waiting beyond "
-        "the messages themselves.",
+        "the messages themselves. The ranks of an instance idle together, once a step for the "
+        "whole batch.",
         (
             *("fabric", "policy", "messages a request", "count x latency", "end to end"),
-            *("its share", "more than the least", "of which not the messages"),
+            *("its share", "GPU time idle for it, a request"),
+            *("more than the least", "of which not the messages"),
         ),
         tuple(rows),
     )
@@ -189,6 +191,13 @@ def _waiting(sample: Sample) -> tuple[float, float, float]:
         sum(one["latency_ps"] for one in told if one) / requests,
         float(ends.mean()) if len(ends) else 0.0,
     )
+
+
+def _gpu_time(sample: Sample) -> str:
+    told = [_totals(cell, "collective.") for cell in sample.cells]
+    requests = sum(one.get("requests", 0) for one in told)
+    idle = sum(one.get("gpu_ps", 0) for one in told)
+    return duration(idle / requests) if requests else NONE
 
 
 def _sources(cells: Sequence[Cell]) -> Iterator[str]:

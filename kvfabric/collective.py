@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from kvfabric.scenario import CollectivePart, Scenario
 from topo.fabric import Fabric
@@ -57,9 +58,12 @@ def collectives_told(part: CollectivePart | None, deployments: Sequence[Deployme
 
 
 def waiting(
-    deployments: Sequence[Deployment], requests: Table, *, colocated: bool
+    deployments: Sequence[Deployment], requests: Table, steps: Sequence[int], *, colocated: bool
 ) -> dict[str, int]:
     """Totals over the finished requests: how many, the messages on their paths, count x latency.
+
+    ``gpu_ps`` is the time that all ranks idle for these messages at least: count x latency of every
+    step that ended (``steps`` by decode or colocated instance), and of every prompt, times ranks.
 
     A request waits for the messages of one prefill and of a decode step for each output token, or
     for one less where the prefill makes the first token. In colocated instances a prompt may take
@@ -78,7 +82,7 @@ def waiting(
     output = column["output_tokens"][done]
     steps_of = np.maximum(output - 1, 0) if colocated else output
     messages = latency = 0
-    for waits, instance, steps in (
+    for waits, instance, made in (
         (prefill, column["prefill"][done], np.ones(int(done.sum()), np.int64)),
         (decode, column["decode"][done], steps_of),
     ):
@@ -86,13 +90,39 @@ def waiting(
         time = np.array([0 if one is None else one.latency_ps for one in waits], np.int64)
         placed = instance >= 0
         at = instance[placed]
-        messages += int((count[at] * steps[placed]).sum())
-        latency += int((count[at] * time[at] * steps[placed]).sum())
+        messages += int((count[at] * made[placed]).sum())
+        latency += int((count[at] * time[at] * made[placed]).sum())
     return {
         "collective.requests": int(done.sum()),
         "collective.messages": messages,
         "collective.latency_ps": latency,
+        "collective.gpu_ps": _idle_ps(deployments, column, steps, colocated=colocated),
     }
+
+
+def _idle_ps(
+    deployments: Sequence[Deployment],
+    column: dict[str, NDArray[np.int64]],
+    steps: Sequence[int],
+    *,
+    colocated: bool,
+) -> int:
+    """Rank time in which every step waits for its messages, whatever their bytes."""
+    stepping = [
+        pool for d in deployments for pool in ((d.prefill, d.decode) if colocated else (d.decode,))
+    ]
+    each = [_of_ranks(pool, one) for pool in stepping for one in _waits(pool)]
+    total = sum(made * idle for made, idle in zip(steps, each, strict=True))
+    if colocated:
+        return total
+    each = [_of_ranks(d.prefill, one) for d in deployments for one in _waits(d.prefill)]
+    ended = column["prefill"][column["prefill_end_ps"] >= 0]
+    prompts: list[int] = np.bincount(ended, minlength=len(each)).tolist()
+    return total + sum(made * idle for made, idle in zip(prompts, each, strict=True))
+
+
+def _of_ranks(pool: Pool, one: Collective | None) -> int:
+    return 0 if one is None else one.waiting_ps * pool.tp
 
 
 def _waits(pool: Pool) -> Sequence[Collective | None]:

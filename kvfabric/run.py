@@ -102,6 +102,7 @@ def run_cell(job: CellJob, progress: Callable[[int, int], None] | None = None) -
                         | waiting(
                             [one.deployment for one in ready.placed],
                             outcome.requests,
+                            outcome.steps,
                             colocated=ready.rules.mode == "colocated",
                         )
                     ).items()

@@ -80,6 +80,8 @@ class Batch:
         self._waking = False
         self.steps_to_go = 0
         """Steps from the segment's start to the planned boundary; 0 when idle."""
+        self.steps = 0
+        """Steps that have ended."""
 
     def __len__(self) -> int:
         return len(self._members)
@@ -175,6 +177,7 @@ class Batch:
     def turn(self, now_ps: int) -> Turn:
         """At a planned boundary: change who takes part, and plan the next segment."""
         self._waking = False
+        self.steps += self.steps_to_go
         members = self._members
         left: list[int] = []
         for sequence in members.pass_by(self.steps_to_go):

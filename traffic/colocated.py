@@ -52,6 +52,11 @@ class Colocated:
         ]
         self._first = loop.batches(self, len(self._batch))
 
+    @property
+    def steps(self) -> list[int]:
+        """Steps that have ended, of every batch."""
+        return [batch.steps for batch in self._batch]
+
     def arrive(self, request: int, now: int) -> None:
         """Choose an instance and wait there; refuse what its memory cannot hold."""
         ledger, view = self._ledger, self._view

@@ -68,6 +68,11 @@ class Disaggregated:
         ledger = self._ledger
         return self._decode.kv_bytes(ledger.input_tokens[request] + ledger.output_tokens[request])
 
+    @property
+    def steps(self) -> list[int]:
+        """Steps that have ended, of every batch."""
+        return [batch.steps for batch in self._batch]
+
     def arrive(self, request: int, now: int) -> None:
         """Choose a prefill instance and wait there; refuse what no decode memory can hold."""
         ledger, view = self._ledger, self._view

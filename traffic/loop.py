@@ -44,6 +44,11 @@ class Station(Protocol):
 
     releases: Releases
 
+    @property
+    def steps(self) -> Sequence[int]:
+        """Steps that have ended, of every batch."""
+        ...
+
     def arrive(self, request: int, now: int) -> None:
         """A request is here."""
         ...

@@ -47,12 +47,14 @@ class Outcome:
 
     flows: all submitted `FLOW` rows; a flow's hand-off carries the request's number.
     end_ps: when the run ended. notes: plain sentences on what a reader should know.
+    steps: that have ended on every decode or colocated instance, by its number.
     """
 
     requests: Table
     flows: NDArray[np.void]
     end_ps: int
     notes: tuple[str, ...] = ()
+    steps: tuple[int, ...] = ()
 
 
 def serve(
@@ -137,6 +139,7 @@ def serve_all(
         book.table(),
         loop.end_ps,
         tuple(_notes(table, services)),
+        tuple(steps for station in loop.stations for steps in station.steps),
     )
 
 

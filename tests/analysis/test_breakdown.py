@@ -119,6 +119,7 @@ def test_count_times_latency_is_told_apart_from_what_it_causes(
             "collective.requests": 1,
             "collective.messages": 1000,
             "collective.latency_ps": latency_ms * MS,
+            "collective.gpu_ps": 8 * latency_ms * MS,
         }
         made = make_rows([ROW | {"finish_ps": finish_ms * MS}], totals=totals)
         manifest = replace(made.manifest, policy=policy)
@@ -126,6 +127,6 @@ def test_count_times_latency_is_told_apart_from_what_it_causes(
 
     rows = told(make_question, one("near", 5, 400), one("far", 25, 450))
     assert rows["Collectives on the critical path"] == [
-        ("f", "near", "1,000", "5 ms", "400 ms", "1.2 %", "n/a", "n/a"),
-        ("f", "far", "1,000", "25 ms", "450 ms", "5.6 %", "+50 ms", "+30 ms"),
+        ("f", "near", "1,000", "5 ms", "400 ms", "1.2 %", "40 ms", "n/a", "n/a"),
+        ("f", "far", "1,000", "25 ms", "450 ms", "5.6 %", "200 ms", "+50 ms", "+30 ms"),
     ]

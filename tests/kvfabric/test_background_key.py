@@ -162,6 +162,10 @@ def test_twenty_microseconds_a_message_are_told_apart_from_what_they_cause(tmp_p
     late = [mean(c.requests, "finish_ps", "arrival_ps") for c in cells]
     assert 8 * (late[1] - late[0]) > more  # and the waiting that it causes
     assert one["collective.requests"] == 8
+    # Its eight ranks wait once a prompt and once a step, which the batch shares.
+    idle = other["collective.gpu_ps"] - one["collective.gpu_ps"]
+    lone = 36 * 2 * 4 * 20 * 10**6 * 8
+    assert lone * (8 + int(output.max())) <= idle < lone * (8 + int(output.sum()))
     alone = run(tmp_path, "collective: {}\n")
     assert "collective.messages" not in alone.manifest.totals
     assert alone.manifest.settings["collectives"].endswith("decode: none spans servers")
