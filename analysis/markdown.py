@@ -7,7 +7,7 @@ breaks become spaces.
 import re
 from collections.abc import Sequence
 
-_SPECIAL = re.compile(r"([\\`*_{}\[\]()<>#+|~!&@$])")
+_SPECIAL = re.compile(r"([\\`*_\[\]<>#|~&@$])")
 
 
 def escaped(text: str) -> str:

@@ -58,7 +58,8 @@ class Unit(Enum):
             return sign + percent(size)
         if self is Unit.COUNT:
             return f"{value:,.0f}" if value == round(value) else f"{value:,.3g}"
-        return f"{value:.3g}" + {Unit.RATE: " /s", Unit.FACTOR: "x"}.get(self, " tokens/GPU/s")
+        number = f"{value:,.0f}" if size >= 1000 else f"{value:.3g}"
+        return number + {Unit.RATE: " /s", Unit.FACTOR: "x"}.get(self, " tokens/GPU/s")
 
 
 @dataclass(frozen=True, slots=True)

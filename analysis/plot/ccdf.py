@@ -2,7 +2,8 @@
 
 One panel a fabric, one curve a policy, the same axes for all. A curve goes down to 1/n; below
 10/n, where fewer than ten hand-offs carry it, it is drawn pale. Hand-offs that never ended hold
-the curve up at the right edge.
+the curve up at the right edge. Of more than 2,000 hand-offs a curve keeps some, all of its last 200
+among them, each at its own place: what is kept is exact.
 """
 
 from collections.abc import Sequence
@@ -11,7 +12,18 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from analysis.plot.style import GREY, INK, Plot, blank, colour, dash, label, plain_log, styled
+from analysis.plot.style import (
+    GREY,
+    INK,
+    Plot,
+    blank,
+    colour,
+    dash,
+    label,
+    of_policy,
+    plain_log,
+    styled,
+)
 from analysis.record import StudyManifest
 from analysis.summary import Sample
 from topo.unit import PS_PER_MS
@@ -24,6 +36,8 @@ Floats = NDArray[np.float64]
 
 _COLUMNS = 4
 _CARRIED = 10
+_MOST = 2000
+_LAST = 200
 
 
 def ccdf(parts: Sequence[Sample], study: StudyManifest) -> Plot:
@@ -41,11 +55,12 @@ def ccdf(parts: Sequence[Sample], study: StudyManifest) -> Plot:
         smallest = min(smallest, study.allowed or smallest)
         for axes, fabric in zip(grid, fabrics, strict=False):
             sizes = []
-            for place, policy in enumerate(policies):
+            for policy in policies:
                 curve = curves.get((fabric, policy))
                 if curve is not None:
                     sizes.append(len(curve))
-                    _draw(axes, curve, place, low, high)
+                    panel = f"panel{fabrics.index(fabric)}"
+                    _draw(axes, curve, study.policies.index(policy), (low, high), panel)
             n = f"n = {min(sizes)}" + (f" to {max(sizes)}" if min(sizes) < max(sizes) else "")
             axes.set_title(f"{label(fabric)}, {n}")
             axes.set(xscale="log", yscale="log", xlim=(low, high), ylim=(smallest * 0.8, 1.15))
@@ -56,7 +71,7 @@ def ccdf(parts: Sequence[Sample], study: StudyManifest) -> Plot:
             axes.set_visible(False)
         figure.supxlabel("hand-off time (ms)", fontsize=9)
         figure.supylabel("share of hand-offs that take longer", fontsize=9)
-        _legend(figure, policies, across + 1)
+        _legend(figure, policies, study.policies, across + 1)
     return Plot(
         "handoff-ccdf",
         "Share of hand-offs that take longer than a time, one panel a fabric, one curve a policy; "
@@ -64,11 +79,31 @@ def ccdf(parts: Sequence[Sample], study: StudyManifest) -> Plot:
         figure,
         ("fabric", "policy", "n", "handoff_ms", "share_longer"),
         tuple(
-            (fabric, policy, len(curve), value / PS_PER_MS, 1 - (rank + 1) / len(curve))
+            (
+                fabric,
+                policy,
+                len(curve),
+                float(curve[rank]) / PS_PER_MS,
+                1 - (rank + 1) / len(curve),
+            )
             for (fabric, policy), curve in curves.items()
-            for rank, value in enumerate(curve)
+            for rank in kept(len(curve)).tolist()
         ),
     )
+
+
+def kept(count: int) -> NDArray[np.int64]:
+    """The places of a sorted sample that its curve keeps: evenly in the logarithm of the share
+    that is longer, so that every decade of the tail has as many.
+
+    >>> len(kept(1000)), len(kept(1_000_000)) <= 2200, int(kept(10**6)[-1])
+    (1000, True, 999999)
+    """
+    if count <= _MOST:
+        return np.arange(count)
+    longer = np.geomspace(count, _LAST, _MOST - _LAST)
+    places = np.concatenate((count - np.round(longer), np.arange(count - _LAST, count)))
+    return np.unique(places.astype(np.int64))
 
 
 def _sorted(part: Sample) -> Floats:
@@ -83,15 +118,16 @@ def _limits(curves: Sequence[Floats], budget_ps: int | None) -> tuple[float, flo
     return (min(marks) * 0.85, max(marks) * 1.25) if marks else (0.1, 10.0)
 
 
-def _draw(axes: "Axes", curve: Floats, place: int, left: float, right: float) -> None:
+def _draw(axes: "Axes", curve: Floats, place: int, limits: tuple[float, float], panel: str) -> None:
     """The steps of one curve: it falls by 1/n at every value."""
-    n = len(curve)
-    x = np.concatenate(([left], np.repeat(np.minimum(curve / PS_PER_MS, right), 2)[:-1]))
-    y = np.repeat(1 - np.arange(n) / n, 2)
+    n, (left, right) = len(curve), limits
+    rank = kept(n)
+    x = np.concatenate(([left], np.repeat(np.minimum(curve[rank] / PS_PER_MS, right), 2)[:-1]))
+    y = np.repeat(1 - rank / n, 2)
     carried = _CARRIED / n
-    for chosen, alpha, width in (
-        (y >= carried - 1e-12, 1.0, 1.5),
-        (y <= carried + 1e-12, 0.35, 1.0),
+    for chosen, alpha, width, part in (
+        (y >= carried - 1e-12, 1.0, 1.5, "carried"),
+        (y <= carried + 1e-12, 0.35, 1.0, "pale"),
     ):
         axes.plot(
             x[chosen],
@@ -100,6 +136,7 @@ def _draw(axes: "Axes", curve: Floats, place: int, left: float, right: float) ->
             linestyle=dash(place),
             alpha=alpha,
             linewidth=width,
+            gid=of_policy(place, f"{panel}-{part}"),
         )
 
 
@@ -131,11 +168,12 @@ def _limit_lines(axes: "Axes", study: StudyManifest) -> None:
         )
 
 
-def _legend(figure: "Figure", policies: Sequence[str], columns: int) -> None:
+def _legend(figure: "Figure", policies: Sequence[str], every: Sequence[str], columns: int) -> None:
     from matplotlib.lines import Line2D
 
     handles = [
         Line2D([], [], color=colour(place), linestyle=dash(place), label=label(policy))
-        for place, policy in enumerate(policies)
+        for policy in policies
+        for place in (every.index(policy),)
     ]
     figure.legend(handles=handles, loc="outside upper left", ncols=columns)

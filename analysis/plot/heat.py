@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from analysis.handoff import window_ps
-from analysis.plot.style import Plot, blank, label, styled
+from analysis.plot.style import Field, Plot, blank, label, styled
 from analysis.summary import Sample
 from analysis.wording import percent
 
@@ -47,9 +47,11 @@ def heat(parts: Sequence[Sample]) -> Plot:
         figure = blank(2.6 * across + 1.0, 6.2)
         grid = np.atleast_2d(figure.subplots(2, across, squeeze=False))
         images: list[AxesImage | None] = [None, None]
+        fields: list[Field] = []
         for column, each in enumerate(maps):
             for row, (values, top) in enumerate(((each.busy, 1.0), (each.paused, scale))):
                 images[row] = _image(grid[row, column], each, values, top)
+                fields.append(Field(grid[row, column], _texts(each)))
             grid[0, column].set_title(
                 f"{label(each.sample.fabric, 26)}\n{label(each.sample.policy, 26)}\n"
                 f"busiest port, mean of seeds: {percent(float(each.busy.max(initial=0)))}"
@@ -79,6 +81,7 @@ def heat(parts: Sequence[Sample]) -> Plot:
                 each.names, each.tiers, each.busy, each.paused, strict=True
             )
         ),
+        tuple(fields),
     )
 
 
@@ -106,8 +109,9 @@ def _ports(sample: Sample) -> _Ports:
     return _Ports(sample, names, tiers[order], mean("busy_ps"), mean("paused_ps"))
 
 
-def _image(axes: "Axes", ports: _Ports, values: NDArray[np.float64], top: float) -> "AxesImage":
-    """One map: devices down, ports across; hosts are folded into rows as wide as a switch."""
+def _rows(ports: _Ports) -> tuple[list[list[int]], list[list[int]], int]:
+    """The ports of each switch, then of the hosts folded into rows as wide as a switch, and that
+    width."""
     devices: dict[str, list[int]] = {}
     for place, name in enumerate(ports.names):
         devices.setdefault(device(name), []).append(place)
@@ -115,13 +119,32 @@ def _image(axes: "Axes", ports: _Ports, values: NDArray[np.float64], top: float)
     hosts = [place for place, tier in enumerate(ports.tiers) if tier == 0]
     width = max((len(places) for places in switch), default=min(16, max(1, len(hosts))))
     folded = [hosts[first : first + width] for first in range(0, len(hosts), width)]
+    return switch, folded, width
+
+
+def _texts(ports: _Ports) -> tuple[tuple[str, ...], ...]:
+    """What each cell of a map shows, in words."""
+    switch, folded, width = _rows(ports)
+    told = [
+        f"{label(name)}: utilisation {percent(float(busy))}, paused {percent(float(paused))}"
+        for name, busy, paused in zip(ports.names, ports.busy, ports.paused, strict=True)
+    ]
+    return tuple(
+        tuple(told[place] for place in places) + ("",) * (width - len(places))
+        for places in switch + folded
+    )
+
+
+def _image(axes: "Axes", ports: _Ports, values: NDArray[np.float64], top: float) -> "AxesImage":
+    """One map; a label for a switch, one for all hosts."""
+    switch, folded, width = _rows(ports)
     rows = switch + folded
     field = np.full((max(1, len(rows)), width), np.nan)
     for row, places in enumerate(rows):
         field[row, : len(places)] = values[places]
     image = axes.imshow(field, vmin=0, vmax=top, cmap="cividis", aspect="auto")
     axes.grid(visible=False)
-    names = [device for device, places in devices.items() if ports.tiers[places[0]] > 0]
+    names = [device(ports.names[places[0]]) for places in switch]
     step = max(1, ceil(len(names) / _LABELS))
     ticks = list(range(0, len(names), step))
     texts = [label(names[tick], 10) for tick in ticks]

@@ -72,6 +72,18 @@ class Plot:
     figure: "Figure"
     columns: tuple[str, ...]
     rows: tuple[tuple[object, ...], ...]
+    fields: tuple["Field", ...] = ()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Field:
+    """A panel of a figure that is a grid of links: for each cell its name, and what it shows.
+
+    ``texts`` is rows x columns, "" where the grid has no link.
+    """
+
+    axes: "Axes"
+    texts: tuple[tuple[str, ...], ...]
 
 
 @contextmanager
@@ -130,6 +142,15 @@ def colour(place: int) -> str:
 def dash(place: int) -> Any:
     """The line style of the series at this place; differs where colours repeat."""
     return DASHES[(place + place // len(SERIES)) % len(DASHES)]
+
+
+def of_policy(place: int, part: str) -> str:
+    """What names a part of a figure, and marks it as the policy's at this place of the study.
+
+    >>> of_policy(2, "tail")
+    'tail-of-policy-2.'
+    """
+    return f"{part}-of-policy-{place}."
 
 
 def plain_log(axes: "Axes", which: str, decades: Sequence[float] = (1, 2, 5)) -> None:

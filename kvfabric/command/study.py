@@ -14,7 +14,7 @@ from topo.error import KvfabricError
 
 if TYPE_CHECKING:
     from analysis.assertion import Assertion
-    from analysis.report import Result
+    from analysis.result import Result
 
 _OPTIONS: Final = (
     click.argument("scenario", type=click.Path(path_type=Path)),
@@ -169,7 +169,8 @@ def tell(place: Path, asserted: tuple[str, ...] = ()) -> int:
     from rich.console import Console
 
     from analysis.record import read_study
-    from analysis.report import result, write_report
+    from analysis.report import write_report
+    from analysis.result import result
     from analysis.table import table
 
     conditions = _read(asserted)

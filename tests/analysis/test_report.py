@@ -17,7 +17,8 @@ from analysis.export import csv_text
 from analysis.plot.cost import cost, dominated
 from analysis.plot.style import Plot, label, svg
 from analysis.record import StudyManifest, read_study, write_study
-from analysis.report import Result, plots, result, watched, write_report
+from analysis.report import plots, write_report
+from analysis.result import Result, result, watched
 from analysis.table import table
 
 Make = Callable[..., Path]
@@ -74,7 +75,14 @@ def test_the_report_fetches_nothing(report: Path) -> None:
     assert outside == []
     assert "@import" not in page
     assert re.findall(r"url\((?!#)[^)]*\)", page) == []
-    assert "<script" not in page
+    scripts = re.findall(r"<script[^>]*>", page)
+    assert scripts == [
+        '<script type="application/json" id="grids-links">',
+        '<script type="application/json" id="policies">',
+        "<script>",
+    ]
+    own = page.rsplit("<script>", 1)[1]
+    assert not re.search(r"\b(fetch|XMLHttpRequest|import|eval|innerHTML|WebSocket)\b", own)
 
 
 def test_the_report_has_its_sections_and_figures(report: Path) -> None:
@@ -85,19 +93,22 @@ def test_the_report_has_its_sections_and_figures(report: Path) -> None:
         "Alternatives",
         "Hand-off tails",
         "Budgets",
+        "Service and GPUs",
+        "Movement between the pools",
         "Links and pauses",
         "Cost",
         "Estimates against packets",
         "Assumptions, profiles and what is not modelled",
         "Reproduce",
+        "Sign-off",
     ]
-    assert read(page).tags.count("figure") == 5
+    assert read(page).tags.count("figure") == 6
     assert "nan" not in re.sub(r"<svg.*?</svg>", "", page, flags=re.DOTALL)
 
 
 def test_every_figure_is_beside_the_report_as_svg_png_and_csv(report: Path) -> None:
     names = sorted(file.name for file in (report.parent / "plots").iterdir())
-    stems = ("budget", "cost", "estimate", "handoff-ccdf", "links")
+    stems = ("budget", "cost", "estimate", "handoff-ccdf", "links", "matrix")
     assert names == sorted(f"{stem}.{kind}" for stem in stems for kind in ("svg", "png", "csv"))
 
 
@@ -125,7 +136,12 @@ def test_labels_of_strangers_are_shown_and_not_run(tmp_path: Path, make_study: M
     )  # fmt: skip
     page = write_report(home).read_text("utf-8")
     assert "&lt;script&gt;alert(1)&lt;/script&gt;" in page
-    assert {"script", "img"}.isdisjoint(read(page).tags)
+    assert HOSTILE not in page
+    assert read(page).tags.count("script") == 3
+    assert "img" not in read(page).tags
+    brief = (home / "summary.md").read_text("utf-8")
+    assert HOSTILE not in brief
+    assert "\\<script\\>alert" in brief
     assert "{{ 7*7 }}" in page
     for file in (home / "plots").glob("*.svg"):
         assert {"script", "img"}.isdisjoint(read(file.read_text("utf-8")).tags)

@@ -12,7 +12,7 @@ from analysis.comparison import compare_fabrics, compare_policies
 from analysis.handoff import handoffs
 from analysis.interval import Estimate
 from analysis.record import Cell, FabricFact, Study, StudyManifest, read_study
-from analysis.report import result
+from analysis.result import result
 from analysis.summary import MET, MISSED, UNDECIDED, Gap, Sample, Summary
 from analysis.verdict import choice, verdict
 

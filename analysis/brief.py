@@ -1,0 +1,70 @@
+"""A study on one page of Markdown: for a pull request, a job summary or a wiki.
+
+It holds what the first printed page of the report holds, and how to get the rest.
+"""
+
+from analysis.markdown import escaped, table
+from analysis.result import Result, requirements
+from analysis.summary import Summary
+from analysis.verdict import alternative, cost
+from analysis.wording import NONE, duration, duration_span, money, percent, share_span
+
+_MOST = 40
+
+
+def brief(found: Result) -> str:
+    """The decision, what it rests on, and all alternatives, as GitHub Markdown."""
+    study = found.study.manifest
+    choice = found.verdict.choice
+    parts = [f"## {escaped(study.name)}"]
+    if study.question:
+        parts.append(escaped(study.question))
+    parts.append(f"**{escaped(found.verdict.headline)}**")
+    parts.append("\n".join(f"- {escaped(line)}" for line in found.verdict.sentences))
+    parts.append(table(("requirement", "asked", "the choice"), requirements(found)))
+    q = found.tail_name()
+    columns = ("", "fabric", "policy", "cost", f"{q} hand-off (95 %)", "over budget (95 %)", "n")
+    ranked = sorted(found.summaries, key=_rank)
+    rows = [_row(row, row is choice) for row in ranked[:_MOST]]
+    parts.append(table(columns, rows))
+    if len(ranked) > _MOST:
+        parts.append(f"And {len(ranked) - _MOST} more alternatives.")
+    parts.append(_assumptions(found))
+    if study.reproduce:
+        parts.append("```sh\n" + "\n".join(each.replace("`", "'") for each in study.reproduce))
+        parts[-1] += "\n```"
+    versions = ", ".join(f"{key} {value}" for key, value in study.versions.items())
+    parts.append(escaped(f"Scenario SHA-256 {study.scenario_sha256[:12]}; {versions}."))
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _rank(row: Summary) -> tuple[int, float, str]:
+    """Those that pass first, then undecided, failed and the rest; cheaper before dearer."""
+    order = ("pass", "undecided", "fail")
+    price = cost(row)
+    known = price if price == price else float("inf")
+    return (order.index(row.verdict) if row.verdict in order else 3, known, alternative(row))
+
+
+def _row(row: Summary, chosen: bool) -> tuple[str, ...]:
+    price = cost(row)
+    tail = f"{duration(row.tail.value)} ({duration_span(row.tail)})" if row.tail else NONE
+    over = f"{percent(row.over.value)} ({share_span(row.over)})" if row.over else row.reason
+    return (
+        f"{row.verdict}, the choice" if chosen else row.verdict,
+        row.fabric,
+        row.policy,
+        money(price) if price == price else NONE,
+        tail,
+        over,
+        f"{row.n:,}",
+    )
+
+
+def _assumptions(found: Result) -> str:
+    """What is not modelled, folded away."""
+    limits = found.study.manifest.limits
+    if not limits:
+        return ""
+    lines = "\n".join(f"- {escaped(limit)}" for limit in limits)
+    return f"<details><summary>What is not modelled</summary>\n\n{lines}\n\n</details>"

@@ -1,0 +1,93 @@
+"""The report as one HTML text: styles, figures and the little script it can do without, inside."""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from analysis import wording
+from analysis.breakdown import breakdowns
+from analysis.record import Cell, Study
+from analysis.result import Result, requirements, watched
+from analysis.summary import emulated
+from analysis.use import gpus, movements, ports, service
+from analysis.verdict import budget
+
+if TYPE_CHECKING:
+    from analysis.plot.style import Plot
+
+_SPARE: Final = (
+    ("never finished", "not_finished"),
+    ("prefill not ended", "not_due"),
+    ("rejected", "rejected"),
+    ("no hand-off needed", "local"),
+)
+"""Counts that have a column only where one of them is not zero."""
+
+
+def page(found: Result, figures: Sequence["Plot"], images: Mapping[str, bytes]) -> str:
+    """The HTML text; ``images`` holds the SVG of every figure by its name."""
+    from importlib.resources import files
+
+    from jinja2 import Environment, StrictUndefined
+    from markupsafe import Markup
+
+    from analysis.plot.inline import grids, inline
+
+    environment = Environment(
+        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    home = files("analysis")
+    texts = {kind: home.joinpath(f"report.{kind}").read_text("utf-8") for kind in ("css", "js")}
+    template = environment.from_string(home.joinpath("report.html.j2").read_text("utf-8"))
+    # our own files, and figures whose labels the drawing library has escaped
+    trusted: dict[str, Any] = {
+        "style": Markup(texts["css"]),  # noqa: S704
+        "script": Markup(texts["js"]),  # noqa: S704
+        "inline": {p.name: Markup(inline(p, images[p.name])) for p in figures},  # noqa: S704
+    }
+    manifest = found.study.manifest
+    served = (service(found.samples, manifest), gpus(found.samples))
+    return template.render(
+        **trusted,
+        manifest=manifest,
+        budget=budget(manifest),
+        verdict=found.verdict,
+        requirements=requirements(found),
+        rows=found.summaries,
+        held={(row.fabric, row.policy): row for row in found.summaries},
+        q=found.tail_name(),
+        fabrics=found.facts(),
+        figures={each.name: each for each in figures},
+        grids={each.name: grids(each) for each in figures},
+        settings=settings(found.study.cells),
+        notes=notes(found.study),
+        missing=found.study.missing,
+        w=wording,
+        moved=emulated(found.study),
+        breakdowns=breakdowns(found.samples),
+        service=[part for part in served if part.rows],
+        movement=movements(found.samples, found.moved),
+        ports=ports(watched(found)),
+        spare=[
+            (title, key)
+            for title, key in _SPARE
+            if any(getattr(row, key) for row in found.summaries)
+        ],
+        engines=sorted({cell.manifest.emulator for cell in found.study.cells}),
+    )
+
+
+def settings(cells: Sequence[Cell]) -> dict[str, list[str]]:
+    """Every emulator setting with the values that the cells used."""
+    used: dict[str, list[str]] = {}
+    for cell in cells:
+        for key, value in cell.manifest.settings.items():
+            values = used.setdefault(key, [])
+            if value not in values:
+                values.append(value)
+    return used
+
+
+def notes(study: Study) -> list[str]:
+    """The notes of the study and of its cells, each once."""
+    every = [*study.manifest.notes, *(note for c in study.cells for note in c.manifest.notes)]
+    return list(dict.fromkeys(every))

@@ -1,0 +1,75 @@
+"""The P->D traffic matrix: bytes from each prefill to each decode instance, one panel each.
+
+Shares of all bytes of an alternative, mean over its seeds by adding them up, on one logarithmic
+scale for all panels: an even full mesh is one grey, groups are blocks, a mapping is a diagonal.
+"""
+
+from collections.abc import Mapping
+from math import ceil
+
+import numpy as np
+
+from analysis.movement import Movement
+from analysis.plot.style import Plot, blank, label, styled
+from analysis.wording import percent
+
+_COLUMNS = 5
+_MOST = 24
+
+
+def matrix(moved: Mapping[tuple[str, str], Movement]) -> Plot:
+    """One panel for each (fabric, policy), at most 24; the table holds the pairs of all."""
+    shown = list(moved.items())[:_MOST]
+    across = max(1, min(_COLUMNS, len({policy for (_, policy), _ in shown}) or 1))
+    down = max(1, ceil(len(shown) / across))
+    shares = {key: each.matrix / max(1, int(each.matrix.sum())) for key, each in shown}
+    top = max((float(each.max(initial=0)) for each in shares.values()), default=0.0) or 1.0
+    least = min((float(s[s > 0].min()) for s in shares.values() if (s > 0).any()), default=top / 2)
+    with styled():
+        from matplotlib.colors import LogNorm
+
+        figure = blank(2.1 * across + 1.2, 2.2 * down + 0.5)
+        grid = figure.subplots(down, across, squeeze=False).ravel()
+        scale = LogNorm(min(least, top / 2), top)
+        image = None
+        for axes, ((fabric, policy), each) in zip(grid, shown, strict=False):
+            share = shares[fabric, policy]
+            field = np.ma.masked_equal(share, 0)
+            image = axes.imshow(field, norm=scale, cmap="cividis", aspect="auto")
+            axes.grid(visible=False)
+            axes.tick_params(labelsize=6)
+            axes.set_title(
+                f"{label(fabric, 24)}\n{label(policy, 24)}\n{each.pairs:,} pairs, drift "
+                f"{percent(each.drift)}",
+                fontsize=7,
+            )
+        for axes in grid[len(shown) :]:
+            axes.set_visible(False)
+        figure.supxlabel("decode instance", fontsize=9)
+        figure.supylabel("prefill instance", fontsize=9)
+        if image is not None:
+            bar = figure.colorbar(image, ax=list(grid), shrink=0.9, pad=0.01)
+            ticks = np.geomspace(scale.vmin or least, top, 4)
+            bar.set_ticks(ticks.tolist(), labels=[f"{100 * tick:.2g}" for tick in ticks])
+            bar.minorticks_off()
+            bar.set_label("share of bytes (%)")
+            bar.outline.set_visible(False)
+    return Plot(
+        "matrix",
+        "Share of hand-off bytes from each prefill (down) to each decode instance (across), one "
+        "panel an alternative; blank where none went.",
+        figure,
+        ("fabric", "policy", "prefill", "decode", "bytes", "nearest"),
+        _pairs(moved),
+    )
+
+
+def _pairs(moved: Mapping[tuple[str, str], Movement]) -> tuple[tuple[object, ...], ...]:
+    """Every pair that moved bytes."""
+    rows: list[tuple[object, ...]] = []
+    for (fabric, policy), each in moved.items():
+        rows += [
+            (fabric, policy, p, d, int(each.matrix[p, d]), bool(each.nearest[p, d]))
+            for p, d in np.argwhere(each.matrix > 0).tolist()
+        ]
+    return tuple(rows)

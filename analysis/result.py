@@ -1,0 +1,78 @@
+"""Everything that the numbers of a study say, computed once for table, report and conditions."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from analysis.movement import Movement
+from analysis.record import FabricFact, Study
+from analysis.service import offered_per_s
+from analysis.summary import Sample, Summary, common_quantile, samples, summary
+from analysis.use import moved
+from analysis.verdict import Verdict, budget, verdict
+from analysis.wording import NONE, count, duration, name, percent, share_span
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Result:
+    """A study with its samples and summaries, one an alternative, its verdict, and what moved."""
+
+    study: Study
+    samples: tuple[Sample, ...]
+    summaries: tuple[Summary, ...]
+    verdict: Verdict
+    moved: Mapping[tuple[str, str], Movement]
+
+    def facts(self) -> dict[str, FabricFact]:
+        """What each fabric consists of, in the study's order."""
+        return {row.fabric: row.facts for row in reversed(self.summaries) if row.facts is not None}
+
+    def tail_name(self) -> str:
+        """The quantile at which the alternatives are read, as P99."""
+        return next((name(row.q) for row in self.summaries if row.q is not None), "tail")
+
+
+def result(study: Study) -> Result:
+    """Samples, summaries and verdict of a study."""
+    parts = samples(study)
+    q = common_quantile(parts)
+    rows = [summary(part, q, study.manifest.allowed) for part in parts]
+    return Result(study, tuple(parts), tuple(rows), verdict(study, parts, rows), moved(parts))
+
+
+def watched(found: Result, most: int = 4) -> list[Sample]:
+    """The alternatives whose links are drawn: of each fabric the one with the least over budget."""
+    best: dict[str, tuple[float, Sample]] = {}
+    for sample, row in zip(found.samples, found.summaries, strict=True):
+        if row.over is None or not row.n:
+            continue
+        if row.fabric not in best or row.over.value < best[row.fabric][0]:
+            best[row.fabric] = (row.over.value, sample)
+    return [sample for _, sample in best.values()][:most]
+
+
+def requirements(found: Result) -> list[tuple[str, str, str]]:
+    """What was asked, by number, and what the choice gives: (requirement, asked, found)."""
+    study, choice = found.study.manifest, found.verdict.choice
+    told = {"hand-off": NONE, "ttft": NONE, "tpot": NONE}
+    if choice is not None and choice.over is not None:
+        told["hand-off"] = (
+            f"{percent(choice.over.value)} over ({share_span(choice.over)}), "
+            f"{count(choice.n, 'hand-off')}"
+        )
+        tail = f", {duration(choice.ttft_tail)} {name(choice.q)}" if choice.q is not None else ""
+        told["ttft"] = f"{duration(choice.ttft_median)} P50{tail}"
+        told["tpot"] = f"{duration(choice.tpot_median)} P50"
+    rows = [
+        ("hand-off", f"{budget(study)}, {percent(study.allowed)} may exceed it", told["hand-off"])
+    ]
+    for key, limit in (("ttft", study.ttft_ps), ("tpot", study.tpot_ps)):
+        if limit is not None:
+            rows.append((key.upper(), duration(limit), told[key]))
+    rates = [offered_per_s(cell) for cell in found.study.cells if cell.requests]
+    known = sorted(rate for rate in rates if rate > 0)
+    if known:
+        rows.append(("load", f"{known[len(known) // 2]:.3g} requests/s", "as offered, median seed"))
+    facts = next(iter(found.facts().values()), None)
+    if facts is not None:
+        rows.append(("pools", f"{facts.prefill} prefill + {facts.decode} decode GPUs", "as placed"))
+    return [(f"R{place} {key}", asked, got) for place, (key, asked, got) in enumerate(rows, 1)]
