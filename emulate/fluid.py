@@ -365,7 +365,7 @@ class FluidEmulator:
             "tx_packets": frame_count,
             "busy_ps": np.rint(sent * (8 * PS_PER_S / rates)).astype(np.int64),
         }
-        for name in ("paused_ps", "pauses", "marked", "drops", "max_queue_bytes"):
+        for name in ("paused_ps", "pauses", "marked", "drops", "max_queue_bytes", "blocked_ps"):
             ports[name] = np.zeros(self._count, np.int64)
         finished = column["finish"] >= 0
         totals = {

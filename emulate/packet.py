@@ -77,6 +77,7 @@ class PacketEmulator:
         if tick_ps < 1:
             raise KvfabricError(f"observation tick {tick_ps} ps: must be above 0; write 10us")
         self._now_ps = 0
+        self._tick_ps = tick_ps
         self._hosts = np.array([n.kind is Kind.HOST for n in fabric.nodes], np.bool_)
         self._seen = np.zeros(0, np.bool_)
         self._handoff = np.zeros(0, np.int64)
@@ -181,7 +182,27 @@ class PacketEmulator:
             **self._engine.port_table(),
         }
         totals = self._engine.totals()
-        return Telemetry(flows, ports, totals, dict(self._engine.hop_table()))
+        return Telemetry(
+            flows,
+            ports,
+            totals,
+            hops=dict(self._engine.hop_table()),
+            pauses=dict(self._engine.pause_table()),
+            stops=dict(self._engine.stop_table()),
+            occupancy=dict(self._engine.occupancy_table()),
+            series=self._series(),
+        )
+
+    def _series(self) -> Table:
+        """The queue series, in time instead of ticks."""
+        table = self._engine.series_table()
+        return {
+            "port": table["port"],
+            "from_ps": table["tick"] * self._tick_ps,
+            "span_ps": table["samples"] * self._tick_ps,
+            "mean_bytes": table["sum_bytes"] // table["samples"],
+            "max_bytes": table["max_bytes"],
+        }
 
     def _names(self, flow: np.void) -> tuple[str, str]:
         nodes = self.fabric.nodes

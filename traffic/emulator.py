@@ -61,7 +61,8 @@ class Telemetry:
     ports: one row a port of the fabric, in port order: ``port tx_bytes`` (wire bytes sent),
     ``tx_packets busy_ps`` (time spent sending), ``paused_ps`` (time its data class was stopped by
     its peer), ``pauses`` (XOFF frames received), ``marked`` (packets marked here), ``drops``,
-    ``max_queue_bytes``. An emulator without a notion leaves that column 0.
+    ``max_queue_bytes``, ``blocked_ps`` (idle while something waited: head-of-line blocking). An
+    emulator without a notion leaves that column 0.
 
     totals: named whole numbers of the run, such as ``events packet_hops drops_buffer
     drops_fault bytes_sent bytes_delivered``.
@@ -69,12 +70,30 @@ class Telemetry:
     hops: of emulators with frames, where the accepted copy of each finished flow's last packet
     waited, one row a (flow, hop) at which it did: ``flow hop port queued_ps paused_ps``. Hop 0 is
     the sender's NIC: the flow's turns and pauses there.
+
+    pauses: one row a (port, priority) that its peer stopped: ``port priority paused_ps pauses
+    longest_ps``, the longest without a break.
+
+    stops: the first 2^17 decisions to stop a peer, by time: ``port priority`` that were stopped,
+    ``from_ps``, ``until_ps`` (-1: still stopped) and ``cause_port``, the port of the stopping
+    switch that held most of the stopped group's bytes. ``totals["stops"]`` counts all of them.
+
+    occupancy: a histogram of the bytes that waited at ticks of observation: ``port least_bytes
+    samples``, where a row covers sizes from ``least_bytes`` (a power of two, or 0: empty) to below
+    its double.
+
+    series: the same samples over time, at most 512 rows a port, those without bytes left out:
+    ``port from_ps span_ps mean_bytes max_bytes``, of the samples in (from, from + span].
     """
 
     flows: Table
     ports: Table
     totals: dict[str, int] = field(default_factory=dict)
     hops: Table = field(default_factory=dict)
+    pauses: Table = field(default_factory=dict)
+    stops: Table = field(default_factory=dict)
+    occupancy: Table = field(default_factory=dict)
+    series: Table = field(default_factory=dict)
 
 
 class Emulator(Protocol):

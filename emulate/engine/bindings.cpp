@@ -7,6 +7,7 @@
 #include <nanobind/stl/vector.h>
 
 #include "bindings_decision.hpp"
+#include "bindings_table.hpp"
 #include "core.hpp"
 #include "reference.hpp"
 
@@ -23,23 +24,6 @@ using In = nb::ndarray<const T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 template <typename T>
 std::vector<T> values(const In<T>& array) {
     return {array.data(), array.data() + array.size()};
-}
-
-// A numpy array that owns a copy of the values.
-template <typename T>
-nb::object array_of(std::vector<T> from) {
-    auto* kept = new std::vector<T>(std::move(from));
-    nb::capsule owner(kept, [](void* p) noexcept { delete static_cast<std::vector<T>*>(p); });
-    return nb::cast(nb::ndarray<nb::numpy, T, nb::ndim<1>>(kept->data(), {kept->size()}, owner));
-}
-
-// One column of a table: a number of each item that is kept.
-template <typename Items, typename Number>
-nb::object column(const Items& items, Number number) {
-    std::vector<std::int64_t> out;
-    out.reserve(items.size());
-    for (const auto& item : items) out.push_back(static_cast<std::int64_t>(number(item)));
-    return array_of(std::move(out));
 }
 
 FabricSetting fabric_setting(const In<std::int32_t>& first, const In<std::int32_t>& node,
@@ -202,18 +186,6 @@ nb::dict flow_table(const Engine& engine) {
 }
 
 template <typename Engine>
-nb::dict hop_table(const Engine& engine) {
-    const std::vector<HopWait> waits = engine.hop_waits();
-    nb::dict table;
-    table["flow"] = column(waits, [](const HopWait& w) { return w.flow; });
-    table["hop"] = column(waits, [](const HopWait& w) { return w.hop; });
-    table["port"] = column(waits, [](const HopWait& w) { return w.port; });
-    table["queued_ps"] = column(waits, [](const HopWait& w) { return w.queued; });
-    table["paused_ps"] = column(waits, [](const HopWait& w) { return w.paused; });
-    return table;
-}
-
-template <typename Engine>
 nb::dict port_table(const Engine& engine) {
     const Time now = engine.now();
     nb::dict table;
@@ -232,7 +204,24 @@ nb::dict port_table(const Engine& engine) {
     put("marked", [](const Port& p) { return p.marked; });
     put("drops", [](const Port& p) { return p.drops; });
     put("max_queue_bytes", [](const Port& p) { return p.most_waiting; });
+    put("blocked_ps", [now](const Port& p) { return p.blocked.spent(now); });
     return table;
+}
+
+template <typename Engine>
+std::vector<PauseTotal> pause_totals(const Engine& engine) {
+    const Time now = engine.now();
+    const auto& ports = engine.ports();
+    std::vector<PauseTotal> rows;
+    for (std::size_t port = 0; port < ports.size(); ++port) {
+        for (std::size_t priority = 0; priority < 8; ++priority) {
+            const PauseReceiver& receiver = ports[port].obeys[priority];
+            if (receiver.times() == 0) continue;
+            rows.push_back({port, priority, receiver.spent(now), receiver.times(),
+                            receiver.longest(now)});
+        }
+    }
+    return rows;
 }
 
 template <typename Engine>
@@ -250,6 +239,7 @@ nb::dict totals(const Engine& engine) {
     table["bytes_dropped"] = t.bytes_dropped;
     table["bytes_in_flight"] = engine.in_flight();
     table["pause_frames"] = t.pause_frames;
+    table["stops"] = engine.stops();
     table["acks"] = t.acks;
     table["naks"] = t.naks;
     table["cnps"] = t.cnps;
@@ -283,8 +273,16 @@ void bind_engine(nb::module_& m, const char* name) {
         .def("observe", &observe<Engine>, nb::sig("def observe(self) -> dict[str, NDArray[numpy.generic]]"))
         .def("flow_table", &flow_table<Engine>,
              nb::sig("def flow_table(self) -> dict[str, NDArray[numpy.int64]]"))
-        .def("hop_table", &hop_table<Engine>,
+        .def("hop_table", [](const Engine& e) { return hop_table(e.hop_waits()); },
              nb::sig("def hop_table(self) -> dict[str, NDArray[numpy.int64]]"))
+        .def("pause_table", [](const Engine& e) { return pause_table(pause_totals(e)); },
+             nb::sig("def pause_table(self) -> dict[str, NDArray[numpy.int64]]"))
+        .def("stop_table", [](Engine& e) { return stop_table(e.observation()); },
+             nb::sig("def stop_table(self) -> dict[str, NDArray[numpy.int64]]"))
+        .def("occupancy_table", [](Engine& e) { return occupancy_table(e.observation()); },
+             nb::sig("def occupancy_table(self) -> dict[str, NDArray[numpy.int64]]"))
+        .def("series_table", [](Engine& e) { return series_table(e.observation(), e.ticks()); },
+             nb::sig("def series_table(self) -> dict[str, NDArray[numpy.int64]]"))
         .def("port_table", &port_table<Engine>,
              nb::sig("def port_table(self) -> dict[str, NDArray[numpy.int64]]"))
         .def("totals", &totals<Engine>, nb::sig("def totals(self) -> dict[str, int]"));

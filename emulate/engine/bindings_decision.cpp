@@ -11,6 +11,7 @@
 #include "hash.hpp"
 #include "mark.hpp"
 #include "nic.hpp"
+#include "observe.hpp"
 #include "pause.hpp"
 #include "schedule.hpp"
 
@@ -94,6 +95,7 @@ void bind_decisions(nb::module_& m) {
         .def("release", &SharedBuffer::release, "port"_a, "priority"_a, "egress"_a, "frame"_a)
         .def("over", &SharedBuffer::over, "port"_a, "priority"_a)
         .def("under", &SharedBuffer::under, "port"_a, "priority"_a)
+        .def("holder", &SharedBuffer::holder, "port"_a, "priority"_a)
         .def("occupied", &SharedBuffer::occupied, "port"_a, "priority"_a)
         .def("headroom_used", &SharedBuffer::headroom_used, "port"_a, "priority"_a)
         .def("queued", &SharedBuffer::queued, "egress"_a, "priority"_a)
@@ -119,8 +121,24 @@ void bind_decisions(nb::module_& m) {
         .def("resume", &PauseReceiver::resume, "now_ps"_a)
         .def("expire", &PauseReceiver::expire, "now_ps"_a)
         .def("spent", &PauseReceiver::spent, "now_ps"_a)
+        .def("longest", &PauseReceiver::longest, "now_ps"_a)
+        .def_prop_ro("times", &PauseReceiver::times)
         .def_prop_ro("paused", &PauseReceiver::paused)
         .def_prop_ro("until_ps", &PauseReceiver::until);
+
+    nb::class_<PauseLog>(m, "PauseLog")
+        .def(nb::init<std::size_t, std::size_t>(), "ports"_a, "most"_a)
+        .def("begin", &PauseLog::begin, "port"_a, "priority"_a, "cause"_a, "now_ps"_a)
+        .def("end", &PauseLog::end, "port"_a, "priority"_a, "now_ps"_a)
+        .def("spans",
+             [](const PauseLog& log) {
+                 std::vector<std::array<std::int64_t, 5>> rows;
+                 for (const PauseSpan& s : log.spans()) {
+                     rows.push_back({s.port, s.priority, s.from, s.until, s.cause});
+                 }
+                 return rows;
+             })
+        .def_prop_ro("count", &PauseLog::count);
 
     nb::class_<Scheduler>(m, "Scheduler")
         .def(nb::init<std::uint8_t, const std::array<std::uint8_t, 8>&>(), "strict"_a, "weight"_a)

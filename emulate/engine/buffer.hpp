@@ -11,6 +11,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <vector>
 
@@ -33,10 +34,13 @@ public:
     explicit SharedBuffer(const BufferSetting& setting)
         : setting_(setting), groups_(setting.headroom.size() * 8), queues_(groups_.size(), 0) {
         pool_ = setting.total;
+        std::size_t count = 0;
         for (int priority = 0; priority < 8; ++priority) {
             if (!lossless(priority)) continue;
+            share_of_[static_cast<std::size_t>(priority)] = count++ * ports() * ports();
             for (const Bytes headroom : setting.headroom) pool_ -= headroom + setting.reserve;
         }
+        shares_.assign(count * ports() * ports(), 0);
     }
 
     // Counts the frame and returns true, or returns false when there is no room for it.
@@ -47,7 +51,9 @@ public:
             if (used_ + frame > pool_ || queue + frame > limit(setting_.egress_q16)) return false;
             group.shared += frame;
             used_ += frame;
-        } else if (!place(group, port, frame)) {
+        } else if (place(group, port, frame)) {
+            share(port, priority)[egress] += frame;
+        } else {
             return false;
         }
         queue += frame;
@@ -65,6 +71,7 @@ public:
     void release(std::size_t port, int priority, std::size_t egress, Bytes frame) {
         Group& group = groups_[port * 8 + static_cast<std::size_t>(priority)];
         queues_[egress * 8 + static_cast<std::size_t>(priority)] -= frame;
+        if (lossless(priority)) share(port, priority)[egress] -= frame;
         const Bytes from_headroom = std::min(frame, group.headroom);
         group.headroom -= from_headroom;
         const Bytes from_shared = std::min(frame - from_headroom, group.shared);
@@ -78,6 +85,14 @@ public:
         const Group& group = groups_[port * 8 + static_cast<std::size_t>(priority)];
         if (group.headroom > 0) return false;
         return group.shared == 0 || group.shared <= threshold() - setting_.xon_offset;
+    }
+
+    // The egress that holds most bytes of a lossless group, the lowest of equals.
+    std::size_t holder(std::size_t port, int priority) const {
+        const auto row = share_of_[static_cast<std::size_t>(priority)] + port * ports();
+        const auto first = shares_.begin() + static_cast<std::ptrdiff_t>(row);
+        const auto end = first + static_cast<std::ptrdiff_t>(ports());
+        return static_cast<std::size_t>(std::max_element(first, end) - first);
     }
 
     // The present dynamic threshold of a lossless group.
@@ -104,6 +119,13 @@ private:
         Bytes headroom = 0;
     };
 
+    std::size_t ports() const { return setting_.headroom.size(); }
+
+    // Of a lossless group, the bytes at each egress.
+    Bytes* share(std::size_t port, int priority) {
+        return &shares_[share_of_[static_cast<std::size_t>(priority)] + port * ports()];
+    }
+
     Bytes limit(std::int64_t alpha_q16) const { return (alpha_q16 * (pool_ - used_)) >> 16; }
 
     bool place(Group& group, std::size_t port, Bytes frame) {
@@ -124,6 +146,8 @@ private:
     BufferSetting setting_;
     std::vector<Group> groups_;
     std::vector<Bytes> queues_;
+    std::array<std::size_t, 8> share_of_{};  // where a lossless priority's begin
+    std::vector<Bytes> shares_;              // by (lossless priority, ingress, egress)
     Bytes pool_ = 0;
     Bytes used_ = 0;
 };

@@ -17,7 +17,7 @@ Core::Core(FabricSetting fabric, RouteSetting routes, DisciplineSetting discipli
       transport_(std::move(transport)), router_(fabric_, std::move(routes)), seed_(mix(seed)),
       ports_(fabric_.node.size()), rest_(ports_.size()), queues_(ports_.size() * 8),
       lines_(queues_.size()),
-      nodes_(fabric_.is_switch.size()), control_(controls(transport_)), tick_(tick),
+      nodes_(fabric_.is_switch.size()), control_(controls(transport_)), observation_(ports_.size()), tick_(tick),
       next_tick_(tick) {
     shape_wire_ = {transport_.mtu + data_overhead, 0, 0, ack_wire, ack_wire, cnp_wire, 0, 0};
     for (std::size_t n = 0; n < nodes_.size(); ++n) add_node(n);
@@ -185,6 +185,11 @@ std::vector<Flow> Core::flows() const {
     return rows;
 }
 
+const Observation& Core::observation() {
+    for (const CorePort& port : ports_) observation_.queues[port.id].hold(port.waiting, ticks_);
+    return observation_;
+}
+
 std::vector<Blame> Core::blames() const {
     const std::vector<HopWait> waits =
         worker_.trail.hops([&](std::uint32_t flow) { return receivers_[flow].accepted; });
@@ -232,6 +237,7 @@ std::vector<Port> Core::ports() const {
         row.sent_packets = port.sent_packets;
         row.busy_time = port.busy_time;
         row.pauses = rest.pauses;
+        row.blocked = rest.blocked;
         row.marked = port.marked;
         row.drops = port.drops + ports_[port.peer].lost;
     }

@@ -42,6 +42,11 @@ public:
     const std::vector<std::uint32_t>& completed() const { return completed_; }
     const LinkState& latched() const { return latched_; }
     Time now() const { return now_; }
+    std::int64_t ticks() const { return ticks_; }
+
+    // What was kept of queues and pauses, up to the present time.
+    const Observation& observation();
+    std::int64_t stops() const { return observation_.pauses.count(); }
 
     // Tables as the reference has them, put together when asked for.
     std::vector<Flow> flows() const;
@@ -202,6 +207,7 @@ private:
     std::vector<CoreFlow> flows_;
     std::vector<std::uint32_t> paths_;
 
+    Observation observation_;
     Worker worker_;
     Lookahead lookahead_{{{idle_key, idle_key}, {idle_key, idle_key}}};
     Time epoch_ = 0;
@@ -210,6 +216,7 @@ private:
     Time now_ = 0;
     Time tick_ = 0;
     Time next_tick_ = 0;
+    std::int64_t ticks_ = 0;  // that have passed
     LinkState latched_;
     std::vector<Time> busy_at_tick_;
 };

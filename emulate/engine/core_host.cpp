@@ -127,6 +127,7 @@ void Core::pull(Worker& worker, CoreNode& node, CorePort& port) {
             rest.wake = next;
             at(node, next, EventKind::send, port.id, 0);
         }
+        rest.blocked.idle(worker.now, (port.backlog | rest.nic.lined()) != 0);
         return;
     }
     const int priority = rest.scheduler.pick(eligible, [&](int p) {
@@ -141,6 +142,7 @@ void Core::pull(Worker& worker, CoreNode& node, CorePort& port) {
     FrameQueue& queue = queue_of(port, priority);
     const Frame frame = queue.pop();
     const Bytes wire = wire_of(frame);
+    observation_.queues[port.id].hold(port.waiting, ticks_);
     queue.wire -= wire;
     port.waiting -= wire;
     if (queue.empty()) {
@@ -231,6 +233,7 @@ void Core::answer(Worker& worker, CoreNode& node, std::uint32_t flow, Shape shap
         Frame::make(flow, shape, receiver.window.expected(), priority, receiver.answers++);
     const Bytes wire = wire_of(frame);
     FrameQueue& queue = queue_of(port, priority);
+    observation_.queues[port.id].hold(port.waiting, ticks_);
     queue.push(frame);
     queue.wire += wire;
     port.waiting += wire;

@@ -40,6 +40,7 @@ inline void Core::start(Worker& worker, CorePort& port, Frame frame, Bytes wire)
     port.serving_ingress = static_cast<std::uint16_t>(frame.stamp());
     port.serving_wire = static_cast<std::uint32_t>(wire);
     port.began = worker.now;
+    rest_[port.id].blocked.end(worker.now);
     port.refresh();
     frame.stamp(static_cast<std::uint64_t>(arrival - epoch_));
     if (port.fault >= 0 && loses(port, frame, worker.now, arrival)) [[unlikely]] frame.lose();

@@ -61,6 +61,7 @@ void Core::start_pause(Worker& worker, CorePort& port) {
     port.sent_key = key(end, EventKind::sent, port.local);
     port.pausing = true;
     port.began = worker.now;
+    rest.blocked.end(worker.now);
     port.refresh();
     ++worker.totals.pause_frames;
     const std::uint64_t word = static_cast<std::uint64_t>(end + rest.pause_flight - epoch_)

@@ -16,6 +16,7 @@
 #include "event.hpp"
 #include "mark.hpp"
 #include "nic.hpp"
+#include "observe.hpp"
 #include "pause.hpp"
 #include "schedule.hpp"
 
@@ -86,6 +87,7 @@ struct CorePortRest {
     Time pause = 0;         // how long a full pause lasts at this rate
     Time pause_flight = 0;  // pause frame out to the peer's scheduler stopped
     std::int64_t pauses = 0;
+    BlockedTime blocked;
     Nic nic;            // at a host
     Time wake = never;  // when it asks its queue pairs again
 };

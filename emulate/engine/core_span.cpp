@@ -141,6 +141,7 @@ void Core::latch_until(Time limit) {
     if (last > next_tick_) latch(last - tick_);
     latch(last);
     next_tick_ = last + tick_;
+    ticks_ = last / tick_;
 }
 
 void Core::latch(Time tick) {

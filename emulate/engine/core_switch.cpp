@@ -57,6 +57,7 @@ void Core::forward(Worker& worker, CoreNode& node, CorePort& in) {
         if (at_once) leave_trail(worker, out, priority);
     }
     if (!at_once) {
+        observation_.queues[out.id].hold(out.waiting, ticks_);
         queue.push(frame);
         queue.wire += wire;
         out.waiting += wire;
@@ -67,6 +68,10 @@ void Core::forward(Worker& worker, CoreNode& node, CorePort& in) {
         sender.stop(worker.now);
         in.stopping |= bit(priority);
         in.notify |= bit(priority);
+        observation_.pauses.begin(
+            in.peer, priority,
+            node.first + static_cast<std::uint32_t>(buffer.holder(in.local, priority)),
+            worker.now);
         at(node, sender.next(), EventKind::timer, in.id,
            refresh + static_cast<std::uint32_t>(priority));
         serve(worker, in);
@@ -86,6 +91,7 @@ void Core::depart(Worker& worker, CoreNode& node, CorePort& port, int priority) 
     CorePort& in = ports_[node.first + port.serving_ingress];
     if ((in.stopping >> priority & 1) == 0 || !buffer.under(ingress, priority)) return;
     rest_[in.id].stops[slot(priority)].resume();
+    observation_.pauses.end(in.peer, priority, worker.now);
     in.stopping &= static_cast<std::uint8_t>(~bit(priority));
     in.notify |= bit(priority);
     serve(worker, in);
@@ -99,13 +105,17 @@ void Core::serve(Worker& worker, CorePort& port) {
         return;
     }
     const auto eligible = static_cast<std::uint8_t>(port.backlog & ~port.paused);
-    if (eligible == 0) return;
+    if (eligible == 0) {
+        rest_[port.id].blocked.idle(worker.now, port.backlog != 0);
+        return;
+    }
     Scheduler& scheduler = rest_[port.id].scheduler;
     const int priority = scheduler.pick(
         eligible, [&](int p) { return wire_of(queue_of(port, p).front()); });
     FrameQueue& queue = queue_of(port, priority);
     Frame frame = queue.pop();
     const Bytes wire = wire_of(frame);
+    observation_.queues[port.id].hold(port.waiting, ticks_);
     queue.wire -= wire;
     port.waiting -= wire;
     if (frame.shape() == Shape::last) [[unlikely]] leave_trail(worker, port, priority);

@@ -5,6 +5,8 @@
 // over its threshold.
 #pragma once
 
+#include <algorithm>
+
 #include "time.hpp"
 
 namespace kvfabric {
@@ -57,7 +59,10 @@ public:
 
     // An XOFF takes effect.
     void stop(Time now, Time pause) {
-        if (!paused_) since_ = now;
+        if (!paused_) {
+            since_ = now;
+            ++times_;
+        }
         paused_ = true;
         until_ = now + pause;
     }
@@ -65,6 +70,7 @@ public:
     // An XON takes effect: true when the class was paused.
     bool resume(Time now) {
         if (!paused_) return false;
+        longest_ = longest(now);
         spent_ += now - since_;
         paused_ = false;
         return true;
@@ -76,10 +82,18 @@ public:
     // Time spent stopped up to now.
     Time spent(Time now) const { return spent_ + (paused_ ? now - since_ : 0); }
 
+    // The longest time without a break, up to now.
+    Time longest(Time now) const { return std::max(longest_, paused_ ? now - since_ : 0); }
+
+    // How often it was stopped while it was not.
+    std::int64_t times() const { return times_; }
+
 private:
     Time until_ = 0;
     Time since_ = 0;
     Time spent_ = 0;
+    Time longest_ = 0;
+    std::int64_t times_ = 0;
     bool paused_ = false;
 };
 

@@ -26,7 +26,7 @@ Reference::Reference(FabricSetting fabric, RouteSetting routes, DisciplineSettin
     : fabric_(std::move(fabric)), discipline_(std::move(discipline)),
       transport_(std::move(transport)), router_(fabric_, std::move(routes)), seed_(mix(seed)),
       ports_(fabric_.node.size()), buffers_(shared_buffers(fabric_, discipline_)),
-      control_(controls(transport_)), tick_(tick), next_tick_(tick) {
+      control_(controls(transport_)), observation_(ports_.size()), tick_(tick), next_tick_(tick) {
     for (std::size_t p = 0; p < ports_.size(); ++p) {
         Port& port = ports_[p];
         const std::size_t node = index(fabric_.node[p]);
@@ -158,6 +158,7 @@ void Reference::latch_until(Time limit) {
     if (last > next_tick_) latch(last - tick_);
     latch(last);
     next_tick_ = last + tick_;
+    ticks_ = last / tick_;
 }
 
 void Reference::latch(Time tick) {
@@ -173,6 +174,13 @@ void Reference::latch(Time tick) {
             static_cast<double>(busy - busy_at_tick_[p]) / static_cast<double>(tick_);
         busy_at_tick_[p] = busy;
     }
+}
+
+const Observation& Reference::observation() {
+    for (std::size_t p = 0; p < ports_.size(); ++p) {
+        observation_.queues[p].hold(ports_[p].waiting, ticks_);
+    }
+    return observation_;
 }
 
 std::vector<Blame> Reference::blames() const {

@@ -20,6 +20,7 @@
 #include "ideal.hpp"
 #include "mark.hpp"
 #include "nic.hpp"
+#include "observe.hpp"
 #include "pace.hpp"
 #include "pause.hpp"
 #include "pool.hpp"
@@ -114,6 +115,7 @@ struct Port {
     Bytes sent_bytes = 0;
     std::int64_t sent_packets = 0;
     Time busy_time = 0;
+    BlockedTime blocked;
     std::int64_t pauses = 0;
     std::int64_t marked = 0;
     std::int64_t drops = 0;
@@ -168,6 +170,7 @@ public:
     const Totals& totals() const { return totals_; }
     const LinkState& latched() const { return latched_; }
     Time now() const { return now_; }
+    std::int64_t ticks() const { return ticks_; }
 
     // The ports that a flow's packets cross.
     std::vector<std::uint32_t> path(std::size_t flow) const {
@@ -179,6 +182,10 @@ public:
     // sender's turns and pauses, at switches those of the copy that finished the flow.
     std::vector<Blame> blames() const;
     std::vector<HopWait> hop_waits() const;
+
+    // What was kept of queues and pauses, up to the present time.
+    const Observation& observation();
+    std::int64_t stops() const { return observation_.pauses.count(); }
 
     // Payload bytes that are on a link, in service or in a queue, counted packet by packet.
     Bytes in_flight() const;
@@ -210,7 +217,7 @@ private:
     void sent(std::uint32_t port);
     void arrive(std::uint32_t port);
     void forward(std::uint32_t port, PacketId id);
-    void enqueue(Port& port, PacketId id);
+    void enqueue(std::uint32_t port, PacketId id);
     PacketId dequeue(std::uint32_t port, int priority);
     void mark(std::uint32_t port, Packet& packet, Bytes queue);
     void departed(const Packet& packet, std::uint32_t egress);
@@ -264,12 +271,14 @@ private:
     std::vector<std::uint32_t> paths_;
     PacketPool packets_;
     Trail trail_;
+    Observation observation_;
     EventQueue events_;
     std::vector<std::uint32_t> completed_;
     Totals totals_;
     Time now_ = 0;
     Time tick_ = 0;
     Time next_tick_ = 0;
+    std::int64_t ticks_ = 0;  // that have passed
     LinkState latched_;
     std::vector<Time> busy_at_tick_;
 };

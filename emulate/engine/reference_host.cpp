@@ -173,7 +173,7 @@ void Reference::answer(std::uint32_t flow_id, FrameKind kind, Bytes wire, std::u
     packet.wire = static_cast<std::uint16_t>(wire);
     packet.priority = priority;
     packet.hop = 1;
-    enqueue(ports_[port_id], id);
+    enqueue(port_id, id);
     transmit(port_id);
 }
 

@@ -25,6 +25,7 @@ void Reference::transmit(std::uint32_t port_id) {
     if (by_credits()) eligible = with_credits(port_id, eligible);
     if (eligible == 0) {
         if (port.at_host) sleep(port_id);
+        port.blocked.idle(now_, (port.backlog | port.nic.lined()) != 0);
         return;
     }
     const int priority =
@@ -47,6 +48,7 @@ Bytes Reference::head_bytes(const Port& port, int priority) const {
 
 void Reference::start(std::uint32_t port_id, PacketId id) {
     Port& port = ports_[port_id];
+    port.blocked.end(now_);
     port.busy = true;
     port.serving = id;
     port.began = now_;
@@ -70,6 +72,7 @@ Time Reference::serialise(Port& port, Bytes wire) {
 // One frame tells the present state of every class that changed or is due.
 void Reference::start_pause(std::uint32_t port_id) {
     Port& port = ports_[port_id];
+    port.blocked.end(now_);
     port.busy = true;
     port.pausing = true;
     port.began = now_;
@@ -161,7 +164,7 @@ void Reference::forward(std::uint32_t port_id, PacketId id) {
         }
         mark(out, packet, queue);
     }
-    enqueue(egress, id);
+    enqueue(out, id);
     if (packet.last) {
         trail_.joined(egress.queue[slot(priority)].trail, packet.flow, packet.attempt,
                       static_cast<std::uint8_t>(packet.hop - 1), out, now_,
@@ -170,6 +173,8 @@ void Reference::forward(std::uint32_t port_id, PacketId id) {
     Port& ingress = ports_[port_id];
     if (!by_credits() && buffer.over(port_id - first, priority) && ingress.stops[slot(priority)].stop(now_)) {
         ingress.notify |= bit(priority);
+        const auto cause = first + static_cast<std::uint32_t>(buffer.holder(port_id - first, priority));
+        observation_.pauses.begin(ingress.reverse, priority, cause, now_);
         at(ingress.stops[slot(priority)].next(), EventKind::timer, port_id,
            refresh + static_cast<std::uint32_t>(priority));
         transmit(port_id);
@@ -177,8 +182,10 @@ void Reference::forward(std::uint32_t port_id, PacketId id) {
     transmit(out);
 }
 
-void Reference::enqueue(Port& port, PacketId id) {
+void Reference::enqueue(std::uint32_t port_id, PacketId id) {
+    Port& port = ports_[port_id];
     const Packet& packet = packets_[id];
+    observation_.queues[port_id].hold(port.waiting, ticks_);
     Queue& queue = port.queue[packet.priority];
     queue.list.push(packets_, id);
     queue.wire += packet.wire;
@@ -192,6 +199,7 @@ PacketId Reference::dequeue(std::uint32_t port_id, int priority) {
     Queue& queue = port.queue[slot(priority)];
     const PacketId id = queue.list.pop(packets_);
     Packet& packet = packets_[id];
+    observation_.queues[port_id].hold(port.waiting, ticks_);
     queue.wire -= packet.wire;
     if (packet.last) trail_.left(queue.trail, now_, port.held(priority, now_));
     port.waiting -= packet.wire;
@@ -235,6 +243,7 @@ void Reference::departed(const Packet& packet, std::uint32_t egress) {
     Port& port = ports_[packet.ingress];
     if (!port.stops[slot(priority)].stopped() || !buffer.under(ingress, priority)) return;
     port.stops[slot(priority)].resume();
+    observation_.pauses.end(port.reverse, priority, now_);
     port.notify |= bit(priority);
     transmit(packet.ingress);
 }

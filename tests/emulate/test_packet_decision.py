@@ -68,6 +68,16 @@ def test_a_group_fills_reserve_then_shared_then_headroom_and_drains_in_reverse()
     assert shared.occupied(0, 3) == 300 + 500
 
 
+def test_the_egress_that_holds_most_of_a_group_is_told_the_lowest_of_equals():
+    shared = buffer()
+    for port, egress, count in [(0, 5, 2), (0, 2, 2), (0, 7, 1), (1, 7, 9)]:
+        for _ in range(count):
+            assert shared.admit(port, 3, egress, 100)
+    assert (shared.holder(0, 3), shared.holder(1, 3)) == (2, 7)
+    shared.release(0, 3, 2, 100)
+    assert shared.holder(0, 3) == 5
+
+
 def test_a_group_is_released_below_its_threshold_by_the_offset():
     shared = buffer(xon_offset=10_000, headroom=[5_000] + [0] * 7)
     fill(shared, [0])

@@ -101,7 +101,8 @@ def build(lab, case, seed=1):
 
 def same(a, b):
     assert a.totals == b.totals
-    for left, right in ((a.flows, b.flows), (a.ports, b.ports), (a.hops, b.hops)):
+    tables = ("flows", "ports", "hops", "pauses", "stops", "occupancy", "series")
+    for left, right in ((getattr(a, name), getattr(b, name)) for name in tables):
         assert left.keys() == right.keys()
         for name in left:
             assert (left[name] == right[name]).all(), name

@@ -1,0 +1,191 @@
+"""What is kept of queues and pauses: samples, series, stops with their cause, blocked ports."""
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from emulate import _engine
+from emulate.discipline import Discipline
+from emulate.packet import PacketEmulator
+from emulate.transport import Transport
+from topo.route import equal_cost
+
+US = 10**6
+FREE = Transport(control="none")
+PAUSES = Discipline(ecn="off", alpha=1 / 8)
+FRAME = (4096 + 82) * 80  # at 100 Gbit/s
+
+
+def incast(lab, senders=4, frames=400, tick_ps=10 * US, buffer=2**21):
+    fabric = lab.star(senders + 1, buffer=buffer)
+    emulator = PacketEmulator(fabric, equal_cost(fabric), PAUSES, FREE, seed=1, tick_ps=tick_ps)
+    rows = [(s, senders + 1, frames * 4096, 0) for s in range(1, senders + 1)]
+    emulator.submit(lab.flows(*rows))
+    return emulator
+
+
+def rows(table):
+    return list(zip(*(column.tolist() for column in table.values()), strict=True))
+
+
+def looked_at(emulator, ticks, tick_ps):
+    """The bytes that wait at every port at every tick, by looking each time."""
+    seen = []
+    for tick in range(1, ticks + 1):
+        while len(emulator.advance(tick * tick_ps).completions):
+            pass
+        seen.append(emulator.observe()["queued_bytes"])
+    return np.array(seen).T
+
+
+@settings(max_examples=12, deadline=None)
+@given(
+    tick_ps=st.sampled_from([FRAME // 7, FRAME, 3 * US]),
+    ticks=st.sampled_from([1, 63, 512, 513, 1500]),
+)
+def test_histogram_and_series_are_those_of_looking_at_every_tick(lab, tick_ps, ticks):
+    seen = looked_at(incast(lab, tick_ps=tick_ps), ticks, tick_ps)
+    emulator = incast(lab, tick_ps=tick_ps)
+    while len(emulator.advance(ticks * tick_ps).completions):
+        pass
+    telemetry = emulator.telemetry()
+    bins = {}
+    for port, queue in enumerate(seen.tolist()):
+        for size in queue:
+            key = (port, 2 ** (size.bit_length() - 1) if size else 0)
+            bins[key] = bins.get(key, 0) + 1
+    assert rows(telemetry.occupancy) == [(*key, bins[key]) for key in sorted(bins)]
+    span = 1
+    while -(-ticks // span) > 512:
+        span *= 2
+    series = []
+    for port, queue in enumerate(seen.tolist()):
+        for start in range(0, ticks, span):
+            part = queue[start : start + span]
+            if any(part):
+                mean = sum(part) // len(part)
+                series.append((port, start * tick_ps, len(part) * tick_ps, mean, max(part)))
+    assert rows(telemetry.series) == series
+
+
+@pytest.mark.parametrize("load", [0.5, 0.8])
+def test_the_mean_of_the_series_is_that_of_an_m_d_1_queue(lab, load):
+    # Lq = rho^2 / (2 (1 - rho)) frames wait, from many sources with Poisson arrivals.
+    rng = np.random.default_rng(11)
+    fabric = lab.star(65, buffer=2**30)
+    *sources, sink = lab.hosts(fabric)
+    count = 40_000
+    release = np.cumsum(rng.exponential(FRAME / load, count)).astype(np.int64)
+    pairs = zip(rng.choice(sources, count).tolist(), release.tolist(), strict=True)
+    emulator = PacketEmulator(fabric, equal_cost(fabric), PAUSES, FREE, seed=1, tick_ps=US)
+    emulator.submit(lab.flows(*((s, sink, 4096, t) for s, t in pairs)))
+    emulator.advance(int(release[0]))
+    while len(emulator.advance(int(release[-1])).completions):
+        pass
+    series = emulator.telemetry().series
+    port = int(fabric.ports.reverse[fabric.ports.first[sink]])
+    mine = series["port"] == port
+    span = int(series["span_ps"].max())
+    waiting = np.zeros(int(release[-1]) // span)
+    place = (series["from_ps"][mine] // span).astype(int)
+    inside = place < len(waiting)
+    waiting[place[inside]] = series["mean_bytes"][mine][inside] / 4178
+    batches = waiting[: len(waiting) // 20 * 20].reshape(20, -1).mean(axis=1)
+    error = batches.std(ddof=1) / 20**0.5
+    expected = load**2 / (2 * (1 - load))
+    assert abs(batches.mean() - expected) < 4 * error
+    assert error < 0.1 * expected
+
+
+def test_a_quiet_port_has_only_empty_samples_and_no_series(lab):
+    emulator = incast(lab, tick_ps=US)
+    lab.finish(emulator, until=5_000 * US)
+    telemetry = emulator.telemetry()
+    quiet = int(emulator.fabric.ports.first[5])  # of the sink, which sends ACKs only
+    assert (quiet, 0, 5_000) in rows(telemetry.occupancy)
+    totals = dict.fromkeys(range(len(emulator.fabric.ports.node)), 0)
+    for port, _, samples in rows(telemetry.occupancy):
+        totals[port] += samples
+    assert set(totals.values()) == {5_000}
+    assert telemetry.series["span_ps"].max() <= 16 * US
+
+
+def test_every_stop_of_an_incast_is_caused_by_the_port_to_the_receiver(lab):
+    emulator = incast(lab)
+    lab.finish(emulator)
+    telemetry, ports = emulator.telemetry(), emulator.fabric.ports
+    stops = rows(telemetry.stops)
+    assert len(stops) == telemetry.totals["stops"] > 100
+    assert {row[4] for row in stops} == {int(ports.reverse[ports.first[5]])}
+    assert {row[0] for row in stops} == {int(ports.first[s]) for s in range(1, 5)}
+    assert [row[2] for row in stops] == sorted(row[2] for row in stops)
+    for port in {row[0] for row in stops}:
+        mine = [row for row in stops if row[0] == port]
+        assert all(a[3] <= b[2] for a, b in itertools.pairwise(mine))
+        (_, priority, paused, times, longest), *rest = [
+            row for row in rows(telemetry.pauses) if row[0] == port
+        ]
+        assert (priority, rest) == (3, [])
+        # A stop takes effect, and ends, one cable and one pause frame later, behind a frame.
+        told = sum(until - start for _, _, start, until, _ in mine)
+        assert paused == pytest.approx(told, abs=len(mine) * FRAME)
+        assert paused == telemetry.ports["paused_ps"][port]
+        assert times <= len(mine)
+        assert paused / times <= longest <= max(e - s for _, _, s, e, _ in mine) + FRAME
+
+
+def test_the_cause_of_a_stop_is_where_most_bytes_of_its_group_wait(lab):
+    # Sender 1 feeds a port that three others fill; its few frames to the idle host wait nowhere.
+    fabric = lab.star(6, buffer=2**21)
+    emulator = PacketEmulator(fabric, equal_cost(fabric), PAUSES, FREE, seed=1)
+    load = [(s, 5, 400 * 4096, 0) for s in (1, 2, 3, 4)] + [(1, 6, 400 * 4096, 0)]
+    emulator.submit(lab.flows(*load))
+    lab.finish(emulator)
+    ports = fabric.ports
+    assert set(emulator.telemetry().stops["cause_port"].tolist()) == {
+        int(ports.reverse[ports.first[5]])
+    }
+
+
+def test_a_stop_that_has_not_ended_is_open(lab):
+    emulator = incast(lab)
+    while not len(emulator.telemetry().stops["port"]):
+        emulator.advance(emulator.now_ps + US)
+    assert emulator.telemetry().stops["until_ps"].tolist()[-1] == -1
+
+
+def test_beyond_the_most_stops_are_only_counted_but_none_of_the_last_instant_is_cut_by_chance():
+    log = _engine.PauseLog(ports=4, most=2)
+    log.begin(port=3, priority=3, cause=9, now_ps=10)
+    log.begin(port=2, priority=3, cause=9, now_ps=20)
+    log.begin(port=1, priority=3, cause=9, now_ps=20)
+    log.begin(port=0, priority=3, cause=9, now_ps=30)
+    for port in range(4):
+        log.end(port, 3, 40)
+    assert log.spans() == [[3, 3, 10, 40, 9], [1, 3, 20, 40, 9]]
+    assert log.count == 4
+
+
+def test_a_nic_is_blocked_while_its_only_flow_is_paused(lab):
+    emulator = incast(lab)
+    lab.finish(emulator)
+    telemetry, first = emulator.telemetry(), emulator.fabric.ports.first
+    hops = telemetry.hops
+    for flow in range(4):
+        own = int(first[flow + 1])
+        (paused,) = hops["paused_ps"][(hops["flow"] == flow) & (hops["hop"] == 0)]
+        assert telemetry.ports["blocked_ps"][own] == paused > 0
+    assert telemetry.ports["blocked_ps"][emulator.path(0)[1]] == 0
+
+
+def test_a_pause_counts_once_however_often_it_is_refreshed():
+    receiver = _engine.PauseReceiver()
+    receiver.stop(10, 100)
+    receiver.stop(60, 100)
+    assert (receiver.times, receiver.longest(70)) == (1, 60)
+    receiver.resume(80)
+    receiver.stop(90, 100)
+    assert (receiver.times, receiver.longest(120), receiver.longest(190)) == (2, 70, 100)
