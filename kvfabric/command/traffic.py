@@ -82,17 +82,20 @@ def _requests(
         table, notes = requests_of(study.scenario, study.source, seed)
         asked = study.scenario.requests.tokens_per_word
         return _Taken(table, notes, study.scenario.model, asked)
+    from kvfabric.progress import stages
     from traffic.trace.registry import trace
 
-    found = trace(
-        file,
-        window_ps=(unit.duration(window[0]), unit.duration(window[1])) if window else None,
-        scale_rate=scale_rate,
-        scale_length=scale_length,
-        count=count,
-        jitter=jitter,
-        seed=seed,
-    )
+    with stages(f"traffic {file.name}") as tell:
+        tell("reading the trace")
+        found = trace(
+            file,
+            window_ps=(unit.duration(window[0]), unit.duration(window[1])) if window else None,
+            scale_rate=scale_rate,
+            scale_length=scale_length,
+            count=count,
+            jitter=jitter,
+            seed=seed,
+        )
     return _Taken(found.requests, [found.source, *found.notes], None, TOKENS_PER_WORD)
 
 
