@@ -1,10 +1,10 @@
 """A picture of a fabric: tiers from hosts up, roles by colour and shape.
 
-A fabric of one switch tier is drawn as a ring; a bipartite one with the prefill side below and
-the decode side above; any other with its tiers as rows (`topo.layout`). Cables of separate planes
-have colours of their own; a lost switch and its cables are shown in red. Up to `MOST_NODES` nodes
-each host is a mark; beyond, each leaf tells how many hosts it has; beyond as many switches, each
-tier is one box.
+A fabric of one switch tier is drawn as a ring, a torus or HyperX as a box; a bipartite one with the
+prefill side below and the decode side above; any other with its tiers as rows (`topo.layout`).
+Cables of separate planes have colours of their own; a lost switch and its cables are shown in red.
+Up to `MOST_NODES` nodes each host is a mark; beyond, each leaf tells how many hosts it has and what
+lies inside servers is left out; beyond as many switches, the picture is that of `topo.overview`.
 Colours are those of Okabe and Ito, which stay apart under colour-blindness.
 """
 
@@ -12,11 +12,11 @@ import math
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
-from topo.bom import TIER_NAMES
 from topo.error import FabricError
 from topo.fabric import Fabric, Kind, Node, Role
-from topo.layout import Place, group_of, is_ring, layout, on_top, seats_of
-from topo.loss import planes_of
+from topo.layout import Place, box_of, group_of, is_ring, layout, line, on_top, seats_of
+from topo.loss import leaves_of, planes_of
+from topo.overview import COLOUR, draw_overview
 from topo.unit import show_rate
 
 if TYPE_CHECKING:
@@ -26,13 +26,6 @@ if TYPE_CHECKING:
 MOST_NODES: Final = 200
 MOST_NAMES: Final = 48
 
-COLOUR: Final = {
-    Role.PREFILL: "#0072B2",
-    Role.DECODE: "#E69F00",
-    Role.BOTH: "#009E73",
-    Role.STORAGE: "#CC79A7",
-    Role.NONE: "#999999",
-}
 MARKER: Final = {
     Role.PREFILL: "o",
     Role.DECODE: "D",
@@ -60,7 +53,7 @@ def draw(fabric: Fabric, lost: str | None = None) -> "Figure":
     """
     from matplotlib.figure import Figure
 
-    switches = fabric.switches
+    switches = [node for node in fabric.switches if node.tier > 0]
     hosts = len(fabric.hosts)
     figure = Figure(figsize=(10, 5.6), layout="constrained")
     axes = figure.add_subplot()
@@ -69,10 +62,12 @@ def draw(fabric: Fabric, lost: str | None = None) -> "Figure":
     if len(switches) > MOST_NODES:
         if lost is not None:
             raise FabricError(f"node {lost!r}: not drawn in the summary of a fabric this large")
-        _draw_tiers(axes, fabric)
+        draw_overview(axes, fabric)
         return figure
     each = len(fabric.nodes) <= MOST_NODES
     place = layout(fabric, hosts=each)
+    if not each:
+        place = {n: spot for n, spot in place.items() if fabric.nodes[n].tier > 0}
     gone = None if lost is None else fabric.node(lost).index
     if gone is not None and gone not in place:
         raise FabricError(f"node {lost!r}: not drawn in the summary; name a switch")
@@ -82,16 +77,28 @@ def draw(fabric: Fabric, lost: str | None = None) -> "Figure":
         _draw_hosts(axes, fabric, place)
     else:
         _tell_hosts(axes, fabric, place)
-    heights = [y for _, y in place.values()]
-    room = 0.25 if each else 0.65
+    _fit(axes, fabric, place, each=each)
+    return figure
+
+
+def _fit(axes: "Axes", fabric: Fabric, place: dict[int, Place], *, each: bool) -> None:
+    """Limits with room for what stands around the nodes."""
     axes.margins(x=0.04)
-    if is_ring(fabric) or not switches:
+    axes.update_datalim(list(place.values()))
+    heights = [y for _, y in place.values()]
+    if box_of(fabric):
+        axes.margins(x=0.05, y=0.09)
+        axes.autoscale_view()
+    elif is_ring(fabric) or (not fabric.switches and len(set(heights)) > 3):
         axes.set_ylim(-1.15, 1.15)
         axes.set_xlim(-2.15, 2.15)
         axes.set_aspect("equal")
     else:
+        room = 0.25 if each else 0.65
         axes.set_ylim(min(heights) - room, max(heights) + room)
-    return figure
+        axes.autoscale_view(scaley=False)
+        # Arcs between switches of one row stand above it.
+        axes.set_ylim(top=max(float(axes.dataLim.y1) + 0.12, max(heights) + room))
 
 
 def _draw_links(axes: "Axes", fabric: Fabric, place: dict[int, Place], gone: int | None) -> None:
@@ -103,23 +110,32 @@ def _draw_links(axes: "Axes", fabric: Fabric, place: dict[int, Place], gone: int
     plane: dict[int, int] = {}
     if 1 < len(planes) <= len(PLANE):
         plane = {node: i for i, members in enumerate(planes) for node in members}
-    lines = [[place[a], place[b]] for a, b in drawn]
+    lines = [line(fabric, place, a, b) for a, b in drawn]
     widths = [0.5 * math.sqrt(trunks[pair]) * (2 if gone in pair else 1) for pair in drawn]
     colours = [
         LOST if gone in (a, b) else _plane_colour(plane.get(a, plane.get(b))) for a, b in drawn
     ]
     styles = ["--" if gone in pair else "-" for pair in drawn]
     axes.add_collection(
-        LineCollection(lines, linewidths=widths, colors=colours, linestyles=styles, zorder=1)
+        LineCollection(
+            lines,
+            linewidths=widths,
+            colors=colours,
+            linestyles=styles,
+            alpha=min(1.0, max(0.3, 600 / max(1, len(lines)))),
+            zorder=1,
+        )
     )
     most = max((trunks[pair] for pair in drawn), default=1)
     inner = any(fabric.nodes[a].kind is fabric.nodes[b].kind is Kind.SWITCH for a, b in drawn)
     notes = []
     if inner:
-        rates = {link.rate_bps for link in fabric.links}
+        rates = {x.rate_bps for x in fabric.links if x.a in place and x.b in place}
         notes.append(f"links of {', '.join(show_rate(rate) for rate in sorted(rates))}")
     if inner and most > 1:
         notes.append(f"up to {most} parallel links a line")
+    if any(node.tier == 0 and node.index in place for node in fabric.switches):
+        notes.append("small squares: NICs and scale-up switches of servers")
     if plane:
         notes.append(f"{len(planes)} planes by colour")
     if gone is not None:
@@ -133,18 +149,18 @@ def _plane_colour(plane: int | None) -> str:
 
 def _draw_switches(axes: "Axes", fabric: Fabric, place: dict[int, Place], gone: int | None) -> None:
     """Names in boxes where there is room, else small squares; group names inside a ring."""
-    ring = is_ring(fabric)
+    ring, box = is_ring(fabric), bool(box_of(fabric))
     shown = [node for node in fabric.switches if node.index in place]
     rows = Counter(round(place[node.index][1], 6) for node in shown)
     marks: list[Node] = []
     for node in shown:
         row = rows[round(place[node.index][1], 6)]
-        count = len(shown) if ring else row
+        count = len(shown) if ring or box else row
         long = len(node.name) >= 10
-        if node.tier == 0 or count > (16 if ring else MOST_NAMES):
+        if node.tier == 0 or count > (8 if ring and long else 16 if ring or box else MOST_NAMES):
             marks.append(node)
             continue
-        flat = ring or count <= (8 if long else 12)
+        flat = ring or box or count <= (8 if long else 12)
         axes.text(
             *place[node.index],
             node.name,
@@ -185,7 +201,7 @@ def _name_groups(axes: "Axes", shown: list[Node], place: dict[int, Place]) -> No
         y = sum(p[1] for p in places) / len(places)
         reach = math.hypot(x, y) or 1.0
         axes.text(
-            1.16 * x / reach, 1.08 * y / reach, name, fontsize=8, ha="center", va="center", zorder=4
+            1.16 * x / reach, 1.07 * y / reach, name, fontsize=8, ha="center", va="center", zorder=4
         )
 
 
@@ -209,25 +225,33 @@ def _draw_hosts(axes: "Axes", fabric: Fabric, place: dict[int, Place]) -> None:
 def _tell_hosts(axes: "Axes", fabric: Fabric, place: dict[int, Place]) -> None:
     """The number of hosts of each role, written beside their leaf."""
     counts: dict[int, Counter[Role]] = {}
-    for host, seats in seats_of(fabric).items():
-        if seats[0] in place:
-            counts.setdefault(seats[0], Counter())[fabric.nodes[host].role] += 1
+    for host, leaf in _leaf_of(fabric).items():
+        counts.setdefault(leaf, Counter())[fabric.nodes[host].role] += 1
     small = len(counts) > 16
+    ring, box = is_ring(fabric), bool(box_of(fabric))
     for leaf, roles in counts.items():
         above = on_top(fabric.nodes[leaf])
+        x, y = place[leaf]
         for i, (role, count) in enumerate(sorted(roles.items())):
-            text = f"{count}" if small else f"{count} {'hosts' if role is Role.NONE else role}"
-            x, y = place[leaf]
-            offset = (0.25 + 0.16 * i) * (1 if above else -1)
+            text = (
+                f"{count}" if small or box else f"{count} {'hosts' if role is Role.NONE else role}"
+            )
+            if ring:
+                out = 1.12 + 0.09 * i
+                spot, turn = (x * out, y * out), 0.0
+            elif box:
+                spot, turn = (x + 0.09 + 0.14 * i, y - 0.11), 0.0
+            else:
+                offset = (0.25 + 0.16 * i) * (1 if above else -1)
+                spot, turn = (x, y + offset), 90.0 if small else 0.0
             axes.text(
-                x,
-                y + offset,
+                *spot,
                 text,
                 color=COLOUR[role],
-                fontsize=6 if small else 8,
+                fontsize=6 if small or box else 8,
                 ha="center",
                 va="center",
-                rotation=90 if small else 0,
+                rotation=turn,
             )
     used = {role for roles in counts.values() for role in roles}
     for role in sorted(used):
@@ -236,29 +260,17 @@ def _tell_hosts(axes: "Axes", fabric: Fabric, place: dict[int, Place]) -> None:
     axes.legend(loc="upper right", bbox_to_anchor=(1.0, 1.09), ncols=4, frameon=False, fontsize=9)
 
 
-def _draw_tiers(axes: "Axes", fabric: Fabric) -> None:
-    """One box a tier with its count, and the cables between tiers."""
-    tiers = Counter(node.tier for node in fabric.nodes)
-    cables = Counter(
-        tuple(sorted((fabric.nodes[link.a].tier, fabric.nodes[link.b].tier)))
-        for link in fabric.links
-    )
-    axes.set_xlim(0, 1)
-    axes.set_ylim(-0.5, max(tiers) + 0.5)
-    for tier, count in sorted(tiers.items()):
-        name = f"{TIER_NAMES.get(tier, f'tier {tier}')} switches" if tier else "hosts"
-        axes.text(
-            0.4,
-            tier,
-            f"{count} {name}",
-            ha="center",
-            va="center",
-            fontsize=12,
-            bbox={"boxstyle": "square,pad=0.6", "facecolor": "white", "edgecolor": "black"},
-        )
-    for (low, high), count in sorted(cables.items()):
-        if low != high:
-            axes.plot([0.4, 0.4], [low, high], color="#555555", zorder=1)
-            axes.text(0.42, (low + high) / 2, f"{count} cables", va="center", fontsize=10)
-        else:
-            axes.text(0.6, low, f"{count} cables among them", va="center", fontsize=10)
+def _leaf_of(fabric: Fabric) -> dict[int, int]:
+    """The first leaf of each host, through its NIC where that is a switch of tier 0."""
+    leaves = set(leaves_of(fabric))
+    above: dict[int, int] = {}
+    for link in fabric.links:
+        for near, far in ((link.a, link.b), (link.b, link.a)):
+            if far in leaves and fabric.nodes[near].tier == 0:
+                above.setdefault(near, far)
+    found: dict[int, int] = {}
+    for host, seats in seats_of(fabric).items():
+        leaf = above.get(host, above.get(seats[0]))
+        if leaf is not None:
+            found[host] = leaf
+    return found

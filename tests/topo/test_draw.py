@@ -2,6 +2,7 @@
 
 import io
 import math
+import re
 import sys
 from itertools import pairwise
 
@@ -12,7 +13,7 @@ from topo.draw import COLOUR, LOST, draw
 from topo.error import FabricError
 from topo.fabric import Fabric, Role
 from topo.family.registry import FAMILIES, build
-from topo.layout import layout
+from topo.layout import layout, line
 from topo.placement import place
 
 SWITCHLESS = {"host_mesh", "bipartite_direct"}
@@ -52,11 +53,55 @@ def test_roles_are_told_by_colour_and_in_the_legend():
     assert drawn == {COLOUR[Role.PREFILL], COLOUR[Role.DECODE]}
 
 
+def texts(fabric: Fabric) -> set[str]:
+    return {t.get_text() for t in draw(fabric).axes[0].texts}
+
+
 def test_beyond_200_switches_each_tier_is_one_box():
-    figure = draw(placed("fat_tree", 400))
-    told = [t.get_text() for t in figure.axes[0].texts]
-    assert "800 hosts" in told
-    assert "800 cables" in told
+    told = texts(placed("fat_tree", 400))
+    assert {"400 prefill hosts", "400 decode hosts"} <= told
+    assert "400 cables of 400 Gbps" in told
+
+
+def test_a_large_direct_network_tells_its_shape_or_groups():
+    torus = build("torus", {"shape": (6, 6, 6), "p": 1})
+    assert "216 switches\nin a box of 6 x 6 x 6" in texts(torus)
+    dragonfly = build("dragonfly", {"a": 8, "p": 1, "h": 4})
+    assert "264 switches\nin 33 groups of 8" in texts(dragonfly)
+
+
+def test_what_lies_inside_servers_is_counted_neither_as_hosts_nor_as_switches():
+    fabric = placed("rail_only", 256)
+    axes = draw(fabric).axes[0]
+    bought = sum(node.tier > 0 for node in fabric.switches)
+    assert bought < len(fabric.switches)
+    assert axes.get_title(loc="left") == f"rail_only: 512 hosts, {bought} switches"
+    told = [re.fullmatch(r"(\d+)( prefill| decode)?", t.get_text()) for t in axes.texts]
+    assert sum(int(found[1]) for found in told if found) == 512
+
+
+def test_a_torus_stands_as_a_box_and_no_cable_runs_through_a_switch():
+    fabric = build("torus", {"shape": (4, 4), "p": 2})
+    spots = layout(fabric)
+    assert spots[fabric.node("at0-0").index][1] == spots[fabric.node("at0-3").index][1]
+    for link in fabric.links:
+        points = line(fabric, spots, link.a, link.b)
+        for x, y in points[1:-1]:
+            assert all(math.dist((x, y), spots[n.index]) > 0.05 for n in fabric.switches)
+    around = fabric.node("at0-0").index, fabric.node("at0-3").index
+    assert len(line(fabric, spots, *around)) > 2
+
+
+def test_cables_between_switches_of_one_row_are_arcs():
+    fabric = placed("dragonfly_plus", 16)
+    spots = layout(fabric)
+    level = [
+        link for link in fabric.links if fabric.nodes[link.a].tier == fabric.nodes[link.b].tier == 2
+    ]
+    assert level
+    for link in level:
+        points = line(fabric, spots, link.a, link.b)
+        assert points[6][1] > spots[link.a][1]
 
 
 def test_drawing_leaves_pyplot_alone():
