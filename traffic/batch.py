@@ -67,6 +67,7 @@ class Batch:
         self._grows = self._rules.grows
         self._priority = priority
         self._members = Members(model, kv_dtype)
+        self._sizes: dict[int, int] = {}  # KV bytes by tokens: lengths come again
         self._reserved = 0  # of all but growing members
         self._ready = Line(priority)
         self._prompts = Line(priority)
@@ -107,7 +108,7 @@ class Batch:
         The second answer is the boundary of the present segment, if memory now ends it earlier.
         Nobody passes those who were evicted.
         """
-        if self._again or len(self._swapped):
+        if self._again or self._swapped:
             return False, None
         held, step = 0, 0
         if self._grows and len(self._members):
@@ -133,17 +134,21 @@ class Batch:
         """
         self._of[sequence.request] = sequence
         self._ready.add(sequence.request)
-        return self._wake(now_ps)
+        return self._wake(now_ps, now_ps)
 
     def offer_prompt(self, sequence: Sequence, now_ps: int) -> int | None:
-        """Queue a prompt to be computed here; the boundary at which it may start, if new."""
+        """Queue a prompt to be computed here; the boundary at which it may start, if new.
+
+        Prompts arrive after what happens at the same instant: a boundary now is too early.
+        """
         self._of[sequence.request] = sequence
         self._prompts.add(sequence.request)
         if self.working and (self._prompts.first != sequence.request or not self._admits(sequence)):
             return None
-        return self._wake(now_ps)
+        return self._wake(now_ps, now_ps + 1)
 
-    def _wake(self, now_ps: int) -> int | None:
+    def _wake(self, now_ps: int, least_ps: int) -> int | None:
+        """The boundary at or after ``least_ps``, if it is new; now when nothing is under way."""
         if not self.steps_to_go:
             if self._waking:
                 return None
@@ -151,7 +156,7 @@ class Batch:
             return now_ps
         if self._chunks or len(self._members) >= self._most:
             return None
-        step = self._step_at(now_ps)
+        step = self._step_at(least_ps)
         if step == self.steps_to_go:
             return None
         self.steps_to_go = step
@@ -189,11 +194,11 @@ class Batch:
         if self._grows:
             pause_ps, evicted = self._evict()
         joined = self._join()
-        if len(self._swapped):
+        if self._swapped:
             pause_ps += self._swap_in(joined)
         began: list[int] = []
         self._chunks = []
-        if self._done or len(self._prompts):
+        if self._done or self._prompts:
             began = self._assign()
         self._start_ps = now_ps + pause_ps
         self._plan()
@@ -255,7 +260,7 @@ class Batch:
 
     def _join(self) -> list[int]:
         joined: list[int] = []
-        while len(self._ready) and self._taking_part < self._most:
+        while self._ready and self._taking_part < self._most:
             self._enter(self._ready.take(), joined)
         return joined
 
@@ -273,7 +278,7 @@ class Batch:
     def _swap_in(self, joined: list[int]) -> int:
         """Bring caches back from the host while they fit; the time that takes."""
         pause_ps = 0
-        while len(self._swapped) and self._taking_part < self._most:
+        while self._swapped and self._taking_part < self._most:
             request = self._swapped.first
             need = self._bytes(self._of[request].input_tokens + 1)
             if self._held_next() + need > self._capacity:
@@ -299,7 +304,7 @@ class Batch:
                 self._chunks.append((request, more))
                 budget -= more
         began: list[int] = []
-        while budget > 0 and len(self._prompts) and not len(self._swapped):
+        while budget > 0 and self._prompts and not self._swapped:
             request = self._prompts.first
             sequence = self._of[request]
             if not self._admits(sequence):
@@ -340,7 +345,10 @@ class Batch:
         return low
 
     def _bytes(self, tokens: int) -> int:
-        return self._model.kv_bytes(tokens, self._dtype)
+        found = self._sizes.get(tokens)
+        if found is None:
+            found = self._sizes[tokens] = self._model.kv_bytes(tokens, self._dtype)
+        return found
 
     def _copy_ps(self, request: int) -> int:
         size = self._bytes(self._of[request].input_tokens)

@@ -106,7 +106,7 @@ class Disaggregated:
         view.prefill_requests[instance] -= 1
         view.prefill_tokens[instance] -= ledger.input_tokens[request]
         self._busy[instance] = False
-        if len(self._queue[instance]):
+        if self._queue[instance]:
             self._start_prefill(instance, now)
         if not ledger.output_tokens[request]:
             self._loop.finish(request, now)
@@ -125,7 +125,7 @@ class Disaggregated:
     def _admit(self, decode: int, now: int) -> None:
         """Reserve memory for those that wait at a decode instance, in turn, while it fits."""
         waiting, batch, ledger = self._waiting[decode], self._batch[decode], self._ledger
-        while len(waiting):
+        while waiting:
             request = waiting.first
             tokens = ledger.input_tokens[request]
             fits, boundary = batch.reserve(tokens, tokens + ledger.output_tokens[request], now)
@@ -186,5 +186,5 @@ class Disaggregated:
             view.decode_requests[batch] -= 1
             view.decode_bytes[batch] -= self._need(request)
             self._loop.finish(request, now)
-        if len(self._waiting[batch]):
+        if self._waiting[batch]:
             self._admit(batch, now)

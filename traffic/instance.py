@@ -237,9 +237,16 @@ class Pool:
         """Distinct KV shards over all ranks, those of different groups being of other requests."""
         return self.model.shards(self.attention_tp) * self.dp
 
+    @cached_property
+    def _sizes(self) -> dict[int, int]:
+        return {}
+
     def kv_bytes(self, tokens: int) -> int:
-        """KV bytes of a context of ``tokens``."""
-        return self.model.kv_bytes(tokens, self.kv_dtype)
+        """KV bytes of a context of ``tokens``; kept, since lengths come again."""
+        found = self._sizes.get(tokens)
+        if found is None:
+            found = self._sizes[tokens] = self.model.kv_bytes(tokens, self.kv_dtype)
+        return found
 
 
 @dataclass(frozen=True)

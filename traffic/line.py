@@ -30,6 +30,9 @@ class Line:
     def __len__(self) -> int:
         return len(self._heap)
 
+    def __bool__(self) -> bool:
+        return bool(self._heap)
+
     def add(self, request: int) -> None:
         """Let a request wait behind the others of its priority."""
         self._came += 1

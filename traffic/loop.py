@@ -104,7 +104,8 @@ class Loop:
         self._events: list[tuple[int, int, int, int]] = []
         self._plans: list[int] = []
         self._station_of: list[tuple[Station, int]] = []
-        self._next = 0
+        self._next = -1  # the next row of a table to arrive, and when
+        self._arrival = _NEVER
         self._done = 0
 
     def batches(self, station: Station, count: int) -> int:
@@ -139,14 +140,19 @@ class Loop:
         if self._crowd is not None:
             for at, user in self._crowd.first():
                 heappush(self._events, (at, ARRIVAL, user, 0))
-            self._next = len(self.ledger)
+        else:
+            self._follow()
         count = len(self.ledger)
         told, every = 0, max(1, count // 200)
         releases = [station.releases for station in self.stations]
+        one = releases[0] if len(releases) == 1 else None
+        until = _NEVER if until_ps is None else until_ps
         while self._done < count:
-            at = self._soonest()
-            least = min(self.end_ps + STALL_PS if at == _NEVER else at, until_ps or _NEVER)
-            if any(part.under_way for part in releases):
+            at = self._events[0][0] if self._events else _NEVER
+            if self._arrival < at:
+                at = self._arrival
+            least = min(self.end_ps + STALL_PS if at == _NEVER else at, until)
+            if one.under_way if one is not None else any(part.under_way for part in releases):
                 advance = self._emulator.advance(least)
                 self.end_ps = advance.now_ps
                 if advance.completions.size:
@@ -162,11 +168,11 @@ class Loop:
         if progress is not None:
             progress(self._done, count)
 
-    def _soonest(self) -> int:
-        at = self._events[0][0] if self._events else _NEVER
-        if self._next < len(self.ledger):
-            return min(at, self.ledger.arrival_ps[self._next])
-        return at
+    def _follow(self) -> None:
+        """Look at the next arrival of the table."""
+        self._next += 1
+        known = self.ledger.arrival_ps
+        self._arrival = known[self._next] if self._next < len(known) else _NEVER
 
     def _happen(self, now: int) -> None:
         """Everything at this instant, in order; arrivals come last, by number."""
@@ -181,9 +187,9 @@ class Loop:
                     continue
                 if kind == ARRIVAL and self._crowd is not None:
                     number = self._crowd.enter(number, ledger, now)
-            elif self._next < len(ledger) and ledger.arrival_ps[self._next] == now:
+            elif self._arrival == now:
                 kind, number = ARRIVAL, self._next
-                self._next += 1
+                self._follow()
             else:
                 return
             station = self.stations[ledger.model[number]]

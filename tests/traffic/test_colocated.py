@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from traffic.batch import Batch
@@ -152,6 +152,7 @@ RULES = [
 ]
 
 
+@example([(37, 16, 3), (367, 1, 0)], 2, {"chunk_tokens": 64}, 1)  # comes as a step ends
 @settings(max_examples=150, deadline=None)
 @given(
     asked=st.lists(

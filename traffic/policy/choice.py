@@ -113,7 +113,7 @@ class Tie:
 
     def least(self, load: NDArray[np.int64], request: int) -> int:
         """An instance of the least load."""
-        return self.among(np.flatnonzero(load == load.min()), request)
+        return self.among((load == load.min()).nonzero()[0], request)
 
 
 def islands(hops: NDArray[np.int32]) -> list[tuple[list[int], list[int]]]:
