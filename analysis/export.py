@@ -71,7 +71,12 @@ _COLUMNS: Final = (
 
 def summary_csv(rows: Sequence[Summary]) -> str:
     """The summaries as CSV text; an empty cell is a number that is not there."""
-    return csv_text(_COLUMNS, (_row(row) for row in rows))
+    return csv_text(*summary_rows(rows))
+
+
+def summary_rows(rows: Sequence[Summary]) -> tuple[Sequence[str], list[list[object]]]:
+    """The summaries as columns and rows; NaN or None is a number that is not there."""
+    return _COLUMNS, [_row(row) for row in rows]
 
 
 def csv_text(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:

@@ -38,6 +38,9 @@ class Account:
     found: bool
     worse: bool
 
+    def _repr_markdown_(self) -> str:
+        return self.markdown()
+
     def markdown(self) -> str:
         """The account as GitHub Markdown."""
         parts = [f"**{self.headline}**"]
