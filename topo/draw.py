@@ -51,6 +51,14 @@ def draw(fabric: Fabric, lost: str | None = None) -> "Figure":
     >>> figure.axes[0].get_title(loc="left")
     'leaf_spine: 16 hosts, 4 switches'
     """
+    from matplotlib import rc_context
+
+    # A dollar sign in a name is a dollar sign.
+    with rc_context({"text.parse_math": False}):
+        return _figure(fabric, lost)
+
+
+def _figure(fabric: Fabric, lost: str | None) -> "Figure":
     from matplotlib.figure import Figure
 
     switches = [node for node in fabric.switches if node.tier > 0]

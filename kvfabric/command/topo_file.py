@@ -43,6 +43,7 @@ def draw(what: str, out: Path, lost: str | None, **facts: Any) -> None:
 def save_drawing(folder: Path, label: str, fabric: Any, lost: str | None = None) -> Path:
     """Write the picture as SVG and PNG and return the place of the first."""
     import re
+    import warnings
 
     from topo.draw import draw
 
@@ -51,10 +52,14 @@ def save_drawing(folder: Path, label: str, fabric: Any, lost: str | None = None)
     figure = draw(fabric, lost)
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        figure.savefig(path, metadata={"Date": None})
-        figure.savefig(path.with_suffix(".png"), dpi=150)
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            figure.savefig(path, metadata={"Date": None})
+            figure.savefig(path.with_suffix(".png"), dpi=150)
     except OSError as error:
         raise KvfabricError(f"{folder}: {error.strerror}; write another folder") from None
+    if any("missing from font" in str(warning.message) for warning in told):
+        click.echo("note: the font lacks characters of some names; boxes stand for them", err=True)
     return path
 
 

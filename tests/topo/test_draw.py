@@ -11,7 +11,7 @@ from matplotlib.colors import to_hex
 
 from topo.draw import COLOUR, LOST, draw
 from topo.error import FabricError
-from topo.fabric import Fabric, Role
+from topo.fabric import Fabric, Role, Switch
 from topo.family.registry import FAMILIES, build
 from topo.layout import layout, line
 from topo.placement import place
@@ -102,6 +102,16 @@ def test_cables_between_switches_of_one_row_are_arcs():
     for link in level:
         points = line(fabric, spots, link.a, link.b)
         assert points[6][1] > spots[link.a][1]
+
+
+def test_names_with_dollars_are_names_and_no_formulas():
+    fabric = Fabric("any", name="$evil$ <b>")
+    leaf = fabric.add_switch("$x^{$ $", tier=1, switch=Switch())
+    fabric.connect(fabric.add_host("$\\frac{1}$"), leaf, rate_bps=1)
+    figure = draw(fabric)
+    out = io.BytesIO()
+    figure.savefig(out, format="svg")
+    assert "$x^{$ $" in {t.get_text() for t in figure.axes[0].texts}
 
 
 def test_drawing_leaves_pyplot_alone():
