@@ -149,6 +149,23 @@ def test_an_mla_model_hands_over_to_the_data_parallel_rank_that_owns_the_request
     assert cell.flows["bytes"].tolist() == cell.requests["kv_bytes"].tolist()
 
 
+def test_sixteen_ranks_hand_over_to_twenty_four_and_the_report_says_that_nobody_does(
+    tmp_path: Path,
+) -> None:
+    more = "instance: {prefill: {tp: 16}, decode: {tp: 24}}\n"
+    path = written(tmp_path, more, "fluid", "Mixtral-8x22B")
+    text = path.read_text().replace("prefill: 8, decode: 8", "prefill: 16, decode: 24")
+    path.write_text(text.replace("count: 8", "count: 2"))
+    study = load(path)
+    (job,) = jobs_of(study)
+    cell = run_cell(job)
+    assert set(whole(cell.requests, "status").tolist()) == {0}
+    assert len(cell.flows["handoff"]) == 2 * 24
+    # 8 KV heads on 24 ranks: each of them is held, and moved, three times.
+    assert int(whole(cell.flows, "bytes").sum()) == 3 * int(whole(cell.requests, "kv_bytes").sum())
+    assert "from 16 to 24 ranks, of which neither divides" in " ".join(not_modelled(study.scenario))
+
+
 def test_twenty_microseconds_a_message_are_told_apart_from_what_they_cause(tmp_path: Path) -> None:
     spans = "instance: {prefill: {tp: 8}, decode: {tp: 8}}\ncollective: {extra: EXTRA}\n"
     cells = [run(tmp_path, spans.replace("EXTRA", extra)) for extra in ("0us", "20us")]
