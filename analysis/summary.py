@@ -29,6 +29,8 @@ from analysis.record import Cell, FabricFact, Study, StudyManifest
 MET: Final = "pass"
 MISSED: Final = "fail"
 UNDECIDED: Final = "undecided"
+LOCAL: Final = "no hand-off"
+"""What an alternative is whose requests all stay where they were prefilled."""
 IMPOSSIBLE: Final = "impossible"
 MISSING: Final = "missing"
 
@@ -76,7 +78,8 @@ class Summary:
     """The numbers of one alternative.
 
     ``verdict`` is pass, fail or undecided as the interval of ``over`` lies below, above or across
-    the allowed share; impossible with a ``reason``; missing when no cell is there. ``worth`` is
+    the allowed share; no hand-off where every request stayed where it was; impossible with a
+    ``reason``; missing when no cell is there. ``worth`` is
     the effective number of hand-offs over n. Pause fractions are time that a port's data class
     was stopped by its peer over the time the fabric had hand-offs to carry (`window_ps`), over
     switch ports (``host_pause``: host ports), warm-up included; so is utilisation.
@@ -164,6 +167,7 @@ def summary(sample: Sample, q: float | None, allowed: float) -> Summary:
         return Summary(sample.fabric, sample.policy, IMPOSSIBLE, sample.impossible, facts)
     counts = [len(part.duration) for part in sample.handoffs]
     n = sum(counts)
+    local = sum(part.local for part in sample.handoffs)
     carried = highest_quantile(n)
     if carried is None or q is None or carried < q:
         q = None
@@ -179,7 +183,7 @@ def summary(sample: Sample, q: float | None, allowed: float) -> Summary:
     return Summary(
         fabric=sample.fabric,
         policy=sample.policy,
-        verdict=decided(share, allowed),
+        verdict=decided(share, allowed) if n or not local else LOCAL,
         reason="" if n else "no hand-off was due",
         facts=facts,
         n=n,
@@ -192,7 +196,7 @@ def summary(sample: Sample, q: float | None, allowed: float) -> Summary:
         not_finished=sum(part.not_finished for part in sample.handoffs),
         not_due=sum(part.not_due for part in sample.handoffs),
         rejected=sum(part.rejected for part in sample.handoffs),
-        local=sum(part.local for part in sample.handoffs),
+        local=local,
         slowdown_median=_at(slowdown, 0.5),
         slowdown_tail=_at(slowdown, q),
         transfer_tail=_at(transfer, q),

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from analysis.record import StudyManifest
 from analysis.summary import MET, MISSED, UNDECIDED, Summary
 from analysis.verdict import cost
-from analysis.wording import milliseconds, money, name, percent
+from analysis.wording import duration, milliseconds, money, name, percent
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -60,7 +60,8 @@ def _cell(row: Summary) -> "Text":
     from rich.text import Text
 
     if row.over is None:
-        return Text(row.verdict, style="dim")
+        served = f"\nTTFT P50 {duration(row.ttft_median)}" if row.local else ""
+        return Text(row.verdict + served, style="dim")
     tail = row.tail.value if row.tail is not None else row.median
     text = Text(f"{row.verdict} {milliseconds(tail)}", style=_STYLE[row.verdict])
     return text.append(f"\n{percent(row.over.value)} over", style="dim")

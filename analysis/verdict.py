@@ -17,6 +17,7 @@ from analysis.interval import needed
 from analysis.record import Study, StudyManifest
 from analysis.summary import (
     IMPOSSIBLE,
+    LOCAL,
     MET,
     MISSED,
     MISSING,
@@ -146,7 +147,7 @@ def _others(rows: Sequence[Summary], chosen: Summary | None, allowed: float) -> 
     kinds = [row.verdict for row in rows]
     tally = [
         f"{kinds.count(kind)} {kind}"
-        for kind in (MET, MISSED, UNDECIDED, IMPOSSIBLE, MISSING)
+        for kind in (MET, MISSED, UNDECIDED, LOCAL, IMPOSSIBLE, MISSING)
         if kind in kinds
     ]
     lines.append(f"Of {count(len(rows), 'alternative')}: {', '.join(tally)}.")

@@ -99,7 +99,7 @@ def _alternatives(base: Source, whole: Source, compare: dict[str, Any]) -> list[
         for place, value, at in choice:
             source = source.overlaid(place, value, at)
             if place not in (("fabric",), ("policy",)):
-                extra.append(f"{place[-1]}={_shown(value)}")
+                extra.append(_told(place, value))
         scenario = check(source)
         fabric = " ".join([fabric_label(scenario), *extra])
         out.append(Alternative(fabric, policy_label(scenario), scenario, source))
@@ -122,6 +122,14 @@ def _refuse_twins(alternatives: list[Alternative], whole: Source) -> None:
                 "give one of them a `label`",
             )
         seen.add((a.fabric, a.policy))
+
+
+def _told(place: Place, value: Any) -> str:
+    """What sets an alternative apart, for its label: the key's last part and its value."""
+    if place == ("serving",) and isinstance(value, dict) and "mode" in value:
+        rest = [f"{k}={_shown(v)}" for k, v in value.items() if k != "mode"]
+        return " ".join([str(value["mode"]).replace("_", "-"), *rest])
+    return f"{place[-1]}={_shown(value)}"
 
 
 def _shown(value: Any) -> str:

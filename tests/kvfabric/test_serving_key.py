@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from kvfabric.cli import main
 from kvfabric.compare import jobs_of
 from kvfabric.demand import demand_of
 from kvfabric.limit import not_modelled
@@ -203,3 +204,16 @@ def test_what_cannot_be_served_is_told_with_its_place(
         jobs_of(load(written(tmp_path, keys, requests)))
     assert told in str(refused.value).replace(str(tmp_path) + "/", "")
     assert "\n" not in str(refused.value)
+
+
+def test_alternatives_without_hand_offs_say_so_and_do_not_decide(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    keys = "compare: {serving: [{mode: disaggregated}, {mode: colocated, chunk: 512}]}\n"
+    path = written(tmp_path, keys)
+    with pytest.raises(SystemExit) as left:
+        main(["compare", str(path), "--out", str(tmp_path / "out"), "--jobs", "1"])
+    assert left.value.code == 0
+    told = " ".join(capsys.readouterr().out.split())
+    for part in ("colocated", "chunk=512", "no hand-off", "TTFT P50", "1 no hand-off."):
+        assert part in told
