@@ -45,6 +45,32 @@ def test_the_pools_that_a_load_asks_for_are_told_with_their_hand_offs(
     assert all(abs(b - a) <= 1 for a, b in zip(twice, needed(other), strict=True))
 
 
+def test_instances_that_serve_both_phases_are_not_sized_as_two_pools(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "small.yaml"
+    path.write_text(SCENARIO + "serving: {mode: colocated}\n", encoding="utf-8")
+    assert kvfabric("traffic", "size", path) == 2
+    told = capsys.readouterr().err
+    assert "small.yaml:8: serving.mode: colocated: its instances serve both phases" in told
+    assert told.count("\n") == 1
+
+
+def test_every_model_is_sized_by_its_own_requests(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "small.yaml"
+    more = "models: [{model: Qwen3-8B, share: 25%, prefill: 1, decode: 1}]\n"
+    path.write_text(SCENARIO.replace("count: 40", "count: 400") + more, encoding="utf-8")
+    assert kvfabric("traffic", "size", path) == 0
+    told = capsys.readouterr().out
+    titles = [line.split() for line in told.splitlines() if line.startswith("What ")]
+    assert [words[5] for words in titles] == ["gpt-oss-120b", "Qwen3-8B"]
+    first, second = (float(words[1]) for words in titles)
+    assert first + second == pytest.approx(400, rel=0.02)
+    assert second == pytest.approx(100, rel=0.25)
+
+
 def test_a_use_that_is_no_share_is_refused_in_one_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
