@@ -26,6 +26,7 @@ from topo.capacity import mu
 from topo.deadlock import dependency_cycle, handoff_pairs
 from topo.fabric import Fabric, Role
 from topo.unit import PS_PER_S, show_duration, show_rate, show_size
+from traffic.background import Background
 from traffic.emulator import Table, Telemetry
 from traffic.replay import replay
 from traffic.request import RequestTable
@@ -71,25 +72,8 @@ def run_cell(job: CellJob, progress: Callable[[int, int], None] | None = None) -
     )
     if job.impossible is not None:
         return Cell(manifest)
-    requests, notes = demand_of(scenario, job.alternative.source, seed)
-    emulator = ready.shared(scenario.run.emulator, seed)
-    outcome = serve_all(
-        requests,
-        [
-            Service(one.deployment, policy_of(scenario, one.hops, seed), one.hops, one.latency_ps)
-            for one in ready.placed
-        ],
-        emulator,
-        rules=ready.rules,
-        control_delay_ps=int(scenario.run.control_delay),
-        until_ps=int(scenario.run.limit),
-        progress=progress,
-        seed=seed,
-    )
+    outcome, emulator, notes = served(job, progress)
     telemetry = emulator.telemetry()
-    prefix = requests.prefix if isinstance(requests, RequestTable) else None
-    if scenario.handoff.cache is not None and prefix is None:
-        notes.append("handoff.cache: the requests carry no prefix blocks, so all of them move.")
     return Cell(
         replace(
             manifest,
@@ -111,9 +95,36 @@ def run_cell(job: CellJob, progress: Callable[[int, int], None] | None = None) -
             notes=[*notes, *outcome.notes],
         ),
         outcome.requests,
-        _flows(ready, outcome, telemetry, emulator.rows, seed),
+        flow_table(ready, outcome, telemetry, emulator.rows, seed),
         _ports(ready.fabric, telemetry),
     )
+
+
+def served(
+    job: CellJob, progress: Callable[[int, int], None] | None = None
+) -> tuple[Outcome, Background, list[str]]:
+    """Serve one seed of an alternative that can run: what became of it, the emulator after it, and
+    notes on the requests."""
+    scenario, ready, seed = job.alternative.scenario, job.stage, job.seed
+    requests, notes = demand_of(scenario, job.alternative.source, seed)
+    emulator = ready.shared(scenario.run.emulator, seed)
+    outcome = serve_all(
+        requests,
+        [
+            Service(one.deployment, policy_of(scenario, one.hops, seed), one.hops, one.latency_ps)
+            for one in ready.placed
+        ],
+        emulator,
+        rules=ready.rules,
+        control_delay_ps=int(scenario.run.control_delay),
+        until_ps=int(scenario.run.limit),
+        progress=progress,
+        seed=seed,
+    )
+    prefix = requests.prefix if isinstance(requests, RequestTable) else None
+    if scenario.handoff.cache is not None and prefix is None:
+        notes.append("handoff.cache: the requests carry no prefix blocks, so all of them move.")
+    return outcome, emulator, notes
 
 
 def _instances(ready: Stage) -> dict[str, int]:
@@ -139,7 +150,7 @@ def _network_ps(outcome: Outcome, telemetry: Telemetry) -> int:
     return int(finish.max())
 
 
-def _flows(
+def flow_table(
     ready: Stage, outcome: Outcome, telemetry: Telemetry, beside: NDArray[np.void], seed: int
 ) -> Table:
     """The flow table with the durations that the cheap estimates give the same flows.

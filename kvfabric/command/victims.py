@@ -1,0 +1,47 @@
+"""``kvfabric victims``: which flows are slowed by the congestion of others, and how much."""
+
+from math import isnan
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from analysis.victim import Victims
+
+
+@click.command(epilog="Example: kvfabric victims scenarios/first-look.yaml --seeds 2")
+@click.argument("scenario", type=click.Path(path_type=Path))
+@click.option("--count", type=click.IntRange(1), default=None, help="Requests a seed, at most.")
+@click.option("--seeds", type=click.IntRange(1, 1000), default=None, help="Replications.")
+def command(scenario: Path, count: int | None, seeds: int | None) -> None:
+    """Run every alternative of SCENARIO with and without its congesting flows, and compare.
+
+    A flow is exposed when max-min sharing would give it all it asks for and it crosses a port that
+    was paused; it is a victim when that makes it more than a tenth slower. Nothing is written.
+    """
+    from analysis.wording import NONE, name, times
+    from kvfabric.compare import jobs_of
+    from kvfabric.load import load
+    from kvfabric.table import print_table
+    from kvfabric.victim import victims_of
+
+    changed = {("requests", "count"): count, ("run", "seeds"): seeds}
+    study = load(scenario, overrides={key: n for key, n in changed.items() if n is not None})
+    rows = []
+    for job in jobs_of(study):
+        if job.impossible is not None:
+            continue
+        found: Victims = victims_of(job)
+        deep = found.q is not None and found.q > 0.5
+        tail = f"{times(found.tail)} {name(found.q or 0)}" if deep else NONE
+        rows.append(
+            (
+                *(job.alternative.fabric, job.alternative.policy, str(job.seed)),
+                *(f"{found.flows:,}", f"{found.congesting:,}", f"{found.exposed:,}"),
+                *(f"{found.victims:,}", NONE if isnan(found.median) else times(found.median)),
+                *(tail, NONE if isnan(found.most) else times(found.most)),
+            )
+        )
+    heads = ("fabric", "policy", "seed", "flows", "congesting", "exposed", "victims")
+    print_table("Victims of the congestion of others", (*heads, "P50", "tail", "most"), rows)
