@@ -10,6 +10,7 @@ Patel et al., "Splitwise", ISCA 2024; Stojkovic et al., "DynamoLLM", arXiv 2408.
 import re
 from collections.abc import Iterator
 from datetime import date
+from functools import lru_cache
 from typing import Final
 
 from topo.unit import PS_PER_S
@@ -18,10 +19,10 @@ from traffic.trace.record import Format, Record
 from traffic.trace.text import Text
 
 _COLUMNS: Final = ("TIMESTAMP", "ContextTokens", "GeneratedTokens")
-_TIME: Final = re.compile(
-    r"(\d{4})-(\d{2})-(\d{2})[ T](\d{2}):(\d{2}):(\d{2})(?:\.(\d{1,12}))?(?:\+00:?00|Z)?",
-    re.ASCII,
-)
+_MINUTE: Final = re.compile(r"(\d{4})-(\d{2})-(\d{2})[ T](\d{2}):(\d{2})", re.ASCII)
+_SECOND: Final = re.compile(r":(\d{2})(?:\.(\d{1,12}))?(?:\+00:?00|Z)?", re.ASCII)
+_MINUTE_CHARACTERS: Final = 16
+_NO_TIME: Final = 2**40
 
 
 def recognises(first: str) -> bool:
@@ -51,18 +52,32 @@ def read(text: Text, lines: Iterator[str], until_ps: int) -> Record:
 
 
 def _time_ps(text: Text, cell: str) -> int:
-    found = _TIME.fullmatch(cell)
-    if found is None:
+    found = _SECOND.fullmatch(cell, _MINUTE_CHARACTERS)
+    minute = _minute(cell[:_MINUTE_CHARACTERS]) if found else None
+    if found is None or minute is None:
         text.refuse(f"TIMESTAMP {cell[:40]!r}; write it as 2023-11-16 18:17:03.9799600")
-    year, month, day, hour, minute, second = (int(part) for part in found.groups()[:6])
+    if minute < 0:
+        text.refuse(f"TIMESTAMP {cell[:40]!r} is no date; write it as 2023-11-16 18:17:03.9799600")
+    second, fraction = found.groups("")
+    if minute == _NO_TIME or int(second) > 59:
+        text.refuse(f"TIMESTAMP {cell[:40]!r} is no time of day; write 00:00:00 to 23:59:59")
+    return (minute * 60 + int(second)) * PS_PER_S + int(fraction.ljust(12, "0"))
+
+
+@lru_cache(maxsize=64)
+def _minute(cell: str) -> int | None:
+    """Minutes since year 1, kept since many rows share one; -1 for no date, None for no shape."""
+    found = _MINUTE.fullmatch(cell)
+    if found is None:
+        return None
+    year, month, day, hour, minute = (int(part) for part in found.groups())
     try:
         days = date(year, month, day).toordinal()
     except ValueError:
-        text.refuse(f"TIMESTAMP {cell[:40]!r} is no date; write it as 2023-11-16 18:17:03.9799600")
-    if hour > 23 or minute > 59 or second > 59:
-        text.refuse(f"TIMESTAMP {cell[:40]!r} is no time of day; write 00:00:00 to 23:59:59")
-    whole = ((days * 24 + hour) * 60 + minute) * 60 + second
-    return whole * PS_PER_S + int((found[7] or "").ljust(12, "0"))
+        return -1
+    if hour > 23 or minute > 59:
+        return _NO_TIME
+    return (days * 24 + hour) * 60 + minute
 
 
 AZURE: Final = Format(
