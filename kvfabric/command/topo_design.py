@@ -6,6 +6,7 @@ from typing import Any
 import click
 
 from kvfabric.command.topo_source import fabrics_of
+from kvfabric.progress import Tell
 from topo.error import KvfabricError
 
 
@@ -75,9 +76,11 @@ def _designs(
     breakout: int | None,
     oversubscription: float | None,
     families: tuple[str, ...],
+    tell: Tell,
 ) -> list[Any]:
     from topo.design import Spec, design
     from topo.fabric import Switch
+    from topo.family.registry import FAMILIES
     from topo.unit import rate, size
 
     spec = Spec(
@@ -89,7 +92,11 @@ def _designs(
         breakout=breakout,
         other={"oversubscription": oversubscription},
     )
-    return design(spec, families or None)
+    found: list[Any] = []
+    for family in families or FAMILIES:
+        tell(f"designing {family}")
+        found += design(spec, [family])
+    return found
 
 
 @click.command(
@@ -102,11 +109,14 @@ Examples:
 @pool_options
 def design(**facts: Any) -> None:
     """Find, for every family, a fabric that holds the pools, or say why there is none."""
+    from kvfabric.progress import stages
     from kvfabric.table import print_table
     from topo.bom import TIER_NAMES, bom
 
     rows = []
-    for found in _designs(**facts):
+    with stages("topo design") as tell:
+        designs = _designs(**facts, tell=tell)
+    for found in designs:
         if found.fabric is None:
             rows.append([found.family, "-", "-", "-", found.reason])
             continue
@@ -153,7 +163,7 @@ def compare(what: tuple[str, ...], prices: Path | None, **facts: Any) -> None:
         if what:
             fabrics = [pair for name in what for pair in fabrics_of(name)]
         else:
-            found = _designs(**facts)
+            found = _designs(**facts, tell=tell)
             fabrics = [(each.family, each.fabric) for each in found if each.fabric is not None]
             refused = [(each.family, each.reason) for each in found if each.fabric is None]
         rows: list[tuple[str, dict[str, str]]] = []

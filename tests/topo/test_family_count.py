@@ -1,5 +1,6 @@
 """What families have: published counts, closed forms against fabrics that are built."""
 
+import time
 from collections import Counter
 from itertools import product
 
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 
 from topo.bom import bom
 from topo.capacity import distance_counts, mu, oversubscription
+from topo.error import FabricError
 from topo.fabric import Fabric, Kind, Role, Switch
 from topo.family.dragonfly import dragonfly_tally
 from topo.family.dragonflyplus import dragonfly_plus_tally
@@ -297,3 +299,22 @@ def test_a_segment_of_hpn_has_16_leaves_of_its_published_oversubscription():
     assert bom(fabric).switches[1] == 16
     assert oversubscription(fabric) == pytest.approx(128 / 120)
     assert bom(fabric).host_cables == 2048
+
+
+@pytest.mark.parametrize(
+    ("family", "values"),
+    [
+        ("torus", {"shape": (1_000, 1_000, 1_000)}),
+        ("hyperx", {"shape": (3_000, 3_000)}),
+        ("dragonfly", {"a": 30_000, "p": 1, "h": 30_000, "groups": 60_000}),
+        ("dragonfly_plus", {"leaves": 9_000, "spines": 9_000, "p": 1, "h": 900, "groups": 90}),
+        ("slim_fly", {"q": 8_191, "p": 1}),
+        ("jellyfish", {"hosts": 60_000, "leaves": 60_000, "degree": 600}),
+        ("full_mesh", {"hosts": 60_000, "leaves": 60_000}),
+    ],
+)
+def test_what_no_memory_would_hold_is_refused_before_it_is_built(family, values):
+    begun = time.monotonic()
+    with pytest.raises(FabricError, match=r"more than the [0-9,]+ that are built"):
+        build(family, {**values, "switch": Switch(ports=65_536)})
+    assert time.monotonic() - begun < 2

@@ -19,7 +19,7 @@ from topo.error import FabricError
 from topo.fabric import Fabric
 from topo.family.direct import Edge, built, refused
 from topo.family.parameter import Count, Parameters
-from topo.family.tally import Tally
+from topo.family.tally import Tally, refuse_huge
 
 Wiring = Literal["palmtree", "absolute"]
 
@@ -52,6 +52,7 @@ def dragonfly_tally(p: int, a: int, h: int, groups: int) -> Tally:
 def dragonfly(spec: Dragonfly) -> Fabric:
     """Build a dragonfly; hosts spread evenly over all routers."""
     p, a, h, groups = _size(spec)
+    refuse_huge("dragonfly", dragonfly_tally(p, a, h, groups))
     hosts = spec.total or a * p * groups
     edges: list[Edge] = [
         (group * a + i, group * a + j, 1)

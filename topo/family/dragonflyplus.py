@@ -13,7 +13,7 @@ from topo.fabric import Fabric
 from topo.family.direct import Edge, built, refused
 from topo.family.dragonfly import Wiring, global_links
 from topo.family.parameter import Count, Parameters
-from topo.family.tally import Tally
+from topo.family.tally import Tally, refuse_huge
 
 
 class DragonflyPlus(Parameters, frozen=True, kw_only=True):
@@ -46,6 +46,7 @@ def dragonfly_plus_tally(leaves: int, spines: int, p: int, h: int, groups: int) 
 def dragonfly_plus(spec: DragonflyPlus) -> Fabric:
     """Build a dragonfly+; hosts spread evenly over all leaves."""
     leaves, spines, p, h, groups = _size(spec)
+    refuse_huge("dragonfly_plus", dragonfly_plus_tally(leaves, spines, p, h, groups))
     hosts = spec.total or groups * leaves * p
     below = groups * leaves
     edges: list[Edge] = [

@@ -11,7 +11,7 @@ from topo.fabric import Fabric
 from topo.family.direct import built, refused, wanted
 from topo.family.parameter import Count, Parameters, Seed
 from topo.family.shuffle import ring, shuffled
-from topo.family.tally import Tally
+from topo.family.tally import Tally, refuse_huge
 
 
 class Jellyfish(Parameters, frozen=True, kw_only=True):
@@ -39,6 +39,7 @@ def jellyfish_tally(switches: int, p: int, degree: int) -> Tally:
 def jellyfish(spec: Jellyfish) -> Fabric:
     """Build a Jellyfish."""
     hosts, switches, degree = _size(spec)
+    refuse_huge("jellyfish", jellyfish_tally(switches, 1, degree))
     edges = shuffled(ring(switches, degree), switches, spec.seed)
     names = [f"leaf{i}" for i in range(switches)]
     return built("jellyfish", spec, hosts, names, [(a, b, 1) for a, b in edges])

@@ -19,7 +19,7 @@ from topo.error import FabricError
 from topo.fabric import Fabric
 from topo.family.direct import Edge, built, refused, wanted
 from topo.family.parameter import Count, Parameters, Shape
-from topo.family.tally import Tally
+from topo.family.tally import Tally, refuse_huge
 
 
 class HyperX(Parameters, frozen=True, kw_only=True):
@@ -73,6 +73,7 @@ def torus_tally(shape: tuple[int, ...], p: int) -> Tally:
 def hyperx(spec: HyperX) -> Fabric:
     """Build a HyperX; hosts spread evenly over all switches."""
     shape, trunk = (spec.shape, spec.trunk or 1) if spec.shape else _square(spec)
+    refuse_huge("hyperx", hyperx_tally(shape, spec.p or 1), trunk)
     edges = [(a, b, trunk) for a, b in _lines(shape)]
     return _lattice("hyperx", spec, shape, spec.p, edges)
 
@@ -80,6 +81,7 @@ def hyperx(spec: HyperX) -> Fabric:
 def torus(spec: Torus) -> Fabric:
     """Build a torus; hosts spread evenly over all switches."""
     shape, trunk = (spec.shape, spec.trunk or 1) if spec.shape else _cube(spec)
+    refuse_huge("torus", torus_tally(shape, spec.p or 1), trunk)
     edges = [(a, b, trunk) for a, b in _rings(shape)]
     return _lattice("torus", spec, shape, spec.p, edges)
 

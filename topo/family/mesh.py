@@ -15,6 +15,7 @@ from topo.family.parameter import (
     join_hosts,
     join_switches,
 )
+from topo.family.tally import Tally, refuse_huge
 
 
 class FullMesh(Parameters, frozen=True, kw_only=True):
@@ -32,6 +33,8 @@ class FullMesh(Parameters, frozen=True, kw_only=True):
 def full_mesh(spec: FullMesh) -> Fabric:
     """Build a full mesh of ``spec.leaves`` switches."""
     leaves, trunk, hosts = _size(spec)
+    cables = leaves * (leaves - 1) // 2
+    refuse_huge("full_mesh", Tally(hosts, leaves, cables, hosts), trunk)
     fabric = Fabric("full_mesh")
     racks = add_hosts(fabric, evenly(hosts, leaves), spec.gpus_per_server)
     switches = [

@@ -15,7 +15,7 @@ from topo.fabric import Fabric
 from topo.family.direct import built, refused
 from topo.family.galois import Field, prime_power
 from topo.family.parameter import Count, Parameters
-from topo.family.tally import Tally
+from topo.family.tally import Tally, refuse_huge
 
 
 class SlimFly(Parameters, frozen=True, kw_only=True):
@@ -53,6 +53,7 @@ def slim_fly_tally(q: int, p: int) -> Tally:
 def slim_fly(spec: SlimFly) -> Fabric:
     """Build a Slim Fly; hosts spread evenly over all switches."""
     q, p, trunk = _size(spec)
+    refuse_huge("slim_fly", slim_fly_tally(q, p), trunk)
     hosts = spec.total or 2 * q * q * p
     names = [f"left{x}-{y}" for x in range(q) for y in range(q)]
     names += [f"right{m}-{c}" for m in range(q) for c in range(q)]
