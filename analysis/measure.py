@@ -15,6 +15,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from analysis.breakdown import handoff_parts
 from analysis.error import SummaryError
 from analysis.fairness import fairness
 from analysis.handoff import window_ps
@@ -144,9 +145,17 @@ def _port(column: str, fold: Callable[[Floats], np.floating], *, hosts: bool = F
     return of_seed
 
 
+def _part(name: str) -> Callable[[Sample, int], Floats]:
+    """A part of every hand-off that became ready."""
+    return lambda sample, at: handoff_parts(sample.cells[at])[name].astype(np.float64)
+
+
 _VALUES: Final[dict[str, tuple[str, Unit, Callable[[Sample, int], Floats]]]] = {
     "handoff": ("hand-off time", Unit.TIME, lambda s, at: s.handoffs[at].duration),
     "transfer": ("transfer time", Unit.TIME, lambda s, at: s.handoffs[at].transfer),
+    "memory": ("wait of a hand-off for memory", Unit.TIME, _part("memory")),
+    "orchestration": ("orchestration of a hand-off", Unit.TIME, _part("orchestration")),
+    "copies": ("copies of a hand-off", Unit.TIME, _part("copies")),
     "slowdown": ("slowdown of a flow", Unit.FACTOR, lambda s, at: s.handoffs[at].slowdown),
     "ttft": ("TTFT", Unit.TIME, lambda s, at: s.budgets[at].ttft.astype(np.float64)),
     "tpot": ("TPOT", Unit.TIME, lambda s, at: s.budgets[at].tpot),

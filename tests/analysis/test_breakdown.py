@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from analysis.breakdown import PARTS, breakdowns, handoff_parts
+from analysis.measure import measure
 from analysis.record import Cell, Study, StudyManifest
 from analysis.summary import samples
 
@@ -130,3 +131,17 @@ def test_count_times_latency_is_told_apart_from_what_it_causes(
         ("f", "near", "1,000", "5 ms", "400 ms", "1.2 %", "40 ms", "n/a", "n/a"),
         ("f", "far", "1,000", "25 ms", "450 ms", "5.6 %", "200 ms", "+50 ms", "+30 ms"),
     ]
+
+
+def test_the_parts_of_a_hand_off_can_be_asked_for_in_a_gate(
+    make_rows: Make, make_question: Callable[..., StudyManifest]
+) -> None:
+    question = make_question()
+    (sample,) = samples(Study(question, (make_rows([ROW, ROW | {"kv_ready_ps": 309}]),), 0))
+    found = {name: measure(f"{name}_mean").by_seed(sample, question) for name in PARTS}
+    assert found == {
+        "memory": {1: 30},
+        "orchestration": {1: 53},
+        "copies": {1: 25},
+        "transfer": {1: 100},
+    }
