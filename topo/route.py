@@ -213,18 +213,23 @@ def _hops(owner: Index, peer: Index, is_host: Chosen, seats: list[list[int]]) ->
     for group, switches in enumerate(seats):
         hops[number[switches], group] = 0
     inner = np.flatnonzero(~is_host[owner] & ~is_host[peer])
-    asking, starts = np.unique(number[owner[inner]], return_index=True)
+    # Parallel links are asked once.
+    pairs = np.unique(number[owner[inner]].astype(np.int64) * len(hops) + number[peer[inner]])
+    asking, starts = np.unique(pairs // max(1, len(hops)), return_index=True)
     if not len(asking):
         return hops
-    asked = number[peer[inner]]
-    reached: NDArray[np.uint8] = np.packbits(hops == 0, axis=1)
+    asked = pairs % len(hops)
+    reached = np.zeros((len(hops), 8 * -(-len(seats) // 64)), np.uint8)
+    reached[:, : -(-len(seats) // 8)] = np.packbits(hops == 0, axis=1)
+    words = reached.view(np.uint64)
     level = 0
     while True:
         level += 1
-        wider = reached.copy()
-        wider[asking] |= np.bitwise_or.reduceat(reached[asked], starts, axis=0)
-        fresh = np.unpackbits(wider & ~reached, axis=1, count=len(seats)).astype(np.bool_)
+        wider = words.copy()
+        wider[asking] |= np.bitwise_or.reduceat(words[asked], starts, axis=0)
+        found = (wider & ~words).view(np.uint8)
+        fresh = np.unpackbits(found, axis=1, count=len(seats)).astype(np.bool_)
         if not fresh.any():
             return hops
         hops[fresh] = level
-        reached = wider
+        words = wider
