@@ -40,7 +40,10 @@ def refuse_rates(fabric: Fabric) -> None:
 
 def core_lacks(transport: Transport) -> str | None:
     """What of the settings only the reference engine knows; None when the core knows all."""
-    return "credits" if transport.by_credits else None
+    if transport.by_credits:
+        return "credits"
+    in_line = transport.issuers == 1 and transport.send_queue > 0 and transport.issue_ps > 0
+    return "send queues of one issuing thread" if in_line else None
 
 
 def in_effect(discipline: Discipline, transport: Transport) -> Discipline:
@@ -216,6 +219,9 @@ def transport_setting(fabric: Fabric, transport: Transport) -> _engine.Transport
         window=transport.window,
         timeout_ps=transport.rto_ps,
         issue_ps=transport.issue_ps,
+        send_queue=transport.send_queue,
+        one_issuer=transport.issuers == 1,
+        ack_message=transport.ack_message,
         cnp_interval_ps=transport.cnp_gap_ps,
         credit_bytes=transport.credits if transport.by_credits else 0,
         cnp_priority=transport.cnp_priority,

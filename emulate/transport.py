@@ -189,8 +189,14 @@ class Transport:
     ack_every: the receiver acknowledges every so many packets, and the last of a flow (16: an
         assumption that keeps reverse traffic below 0.2 %; InfiniBand lets responders coalesce).
     window: packets of one flow in flight at most, 0 without a limit, as RoCE NICs do.
+    ack_message: the last packet of every descriptor is acknowledged too.
     rto_ps: retransmission time. issue_ps: time to issue one descriptor of a flow, one after the
-        other from its release on. cnp_priority: the strict, never paused class of CNPs.
+        other from its release on.
+    issuers: 1 when one thread issues for all flows of a NIC's port, first come, first served; 0
+        when every flow has a thread of its own.
+    send_queue: descriptors of one flow that may be issued and not yet acknowledged, 0 without a
+        limit. Flows without room are passed over until an ACK completes a descriptor.
+    cnp_priority: the strict, never paused class of CNPs.
     credits: bytes that the receiving end of a link advertises for each of its 8 virtual lanes, one
         a priority; of ``infiniband``.
     ack_priority: the class of ACKs and NAKs; None: that of their flow, as RoCE NICs do.
@@ -206,6 +212,9 @@ class Transport:
     window: int = 0
     rto_ps: int = DEFAULT_RTO_PS
     issue_ps: int = 0
+    issuers: int = 0
+    send_queue: int = 0
+    ack_message: bool = False
     cnp_priority: int = 6
     credits: int = CREDITS
     ack_priority: int | None = None
@@ -235,6 +244,19 @@ class Transport:
             raise TransportError(f"rto {self.rto_ps} ps: must be above 0; write e.g. 67ms")
         if self.issue_ps < 0:
             raise TransportError(f"issue {self.issue_ps} ps: must not be negative")
+        if self.issuers not in (0, 1):
+            raise TransportError(
+                f"issuers {self.issuers}: write 1 for one issuing thread a NIC, or 0 for one a flow"
+            )
+        if self.send_queue < 0:
+            raise TransportError(
+                f"send_queue {self.send_queue}: must not be negative; write 0 for no limit"
+            )
+        if self.send_queue and not self.ack_message and self.ack_every > 1:
+            raise TransportError(
+                f"send_queue {self.send_queue}: with an ACK every {self.ack_every} packets no ACK "
+                "need come for a descriptor; write ack_message: true, or ack_every: 1"
+            )
         if not 0 <= self.cnp_priority <= 7:
             raise TransportError(f"cnp_priority {self.cnp_priority}: write 0 to 7")
         if self.ack_priority is not None and not 0 <= self.ack_priority <= 7:

@@ -29,14 +29,18 @@ def transport_of(part: TransportPart, issue_ps: int) -> Transport:
             f"credits {show_size(part.credits)}: of infiniband only; leave them out, or write "
             "kind: infiniband"
         )
+    usual = Transport()
     return Transport(
         kind=part.kind,
         control=part.control or ("none" if lanes else "dcqcn"),
         preset=part.preset,
         mtu=int(part.mtu),
         issue_ps=issue_ps,
-        **({} if part.ack_every is None else {"ack_every": part.ack_every}),
-        **({} if part.credits is None else {"credits": int(part.credits)}),
+        issuers=part.issuers,
+        send_queue=part.send_queue or 0,
+        ack_message=part.ack_message,
+        ack_every=usual.ack_every if part.ack_every is None else part.ack_every,
+        credits=usual.credits if part.credits is None else int(part.credits),
     )
 
 
@@ -45,9 +49,14 @@ def network_told(rules: Discipline, sender: Transport, nic_bps: int) -> dict[str
     told = {
         "transport": f"{sender.kind}, MTU {sender.mtu} B, control {sender.control}"
         + (f" preset {sender.preset}" if sender.control == "dcqcn" else "")
-        + f", an ACK every {sender.ack_every} packets",
+        + f", an ACK every {sender.ack_every} packets"
+        + (" and descriptor" if sender.ack_message else ""),
         "load balancing": "ECMP by hash of the 5-tuple",
     }
+    if sender.issuers:
+        told["issue"] = "one thread a NIC posts the descriptors of all its flows"
+    if sender.send_queue:
+        told["send queue"] = f"{sender.send_queue} unacknowledged descriptors a flow"
     if sender.by_credits:
         lanes = f"{show_size(sender.credits)} for each of 8 virtual lanes of a link"
         return {**told, "credits": lanes, "PFC": "none: credits", "ECN": "none"}

@@ -172,6 +172,9 @@ class TransportPart(Part, frozen=True):
     """What the NIC runs. ``control`` is dcqcn for rocev2 and none for infiniband if left out.
 
     ``credits`` is the buffer of each virtual lane at the receiving end of an infiniband link.
+    ``issuers`` 1 lets one thread of a NIC issue the descriptors of all its flows, 0 one of each
+    flow; ``send_queue`` is how many descriptors of a flow may be issued and not acknowledged
+    (without a limit if left out), ``ack_message`` an ACK at the end of each descriptor.
     """
 
     kind: Literal["rocev2", "infiniband"] = "rocev2"
@@ -180,6 +183,9 @@ class TransportPart(Part, frozen=True):
     mtu: Size = written(Size, "4KiB")
     ack_every: Small | None = None
     credits: Size | None = None
+    issuers: Literal[0, 1] = 0
+    send_queue: Small | None = None
+    ack_message: bool = False
 
 
 class NetworkPart(Part, frozen=True):

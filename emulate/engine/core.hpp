@@ -163,7 +163,8 @@ private:
     void serviced(Worker& worker, CorePort& port);
     void release(Worker& worker, CoreNode& node, std::uint32_t flow);
     Time ask(std::uint32_t flow, Time time);
-    Time issued(std::uint32_t flow) const;
+    Time posted(std::uint32_t flow) const;
+    bool full(std::uint32_t flow) const;
     void placed(std::uint32_t flow, Time time);
     void touch(Worker& worker, std::uint32_t port);
     void went_back(Worker& worker, std::uint32_t flow);

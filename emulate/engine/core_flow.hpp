@@ -29,6 +29,7 @@ struct alignas(64) CoreSender {
     Pacer pacer;
     Dcqcn rate;
     SenderBlame blame;
+    Posting posting;
     std::uint32_t port = 0;
     Sequence packets = 0;
     std::uint8_t priority = 0;

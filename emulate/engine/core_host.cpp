@@ -44,7 +44,12 @@ void Core::serviced(Worker& worker, CorePort& port) {
 void Core::release(Worker& worker, CoreNode& node, std::uint32_t flow) {
     const std::uint32_t port = senders_[flow].port;
     touch(worker, port);
-    senders_[flow].blame.begin(worker.now, held(port, senders_[flow].priority, worker.now));
+    CoreSender& sender = senders_[flow];
+    sender.blame.begin(worker.now, held(port, sender.priority, worker.now));
+    const Time work = transport_.issue * flows_[flow].segment.descriptors();
+    sender.posting.begin(
+        transport_.one_issuer ? rest_[port].thread.take(worker.now, work) : worker.now,
+        transport_.depth);
     Pairs pairs{*this};
     rest_[port].nic.review(pairs, flow, worker.now);
     at(node, worker.now, EventKind::send, port, 0);
@@ -56,11 +61,19 @@ void Core::touch(Worker& worker, std::uint32_t port) {
     rest_[port].nic.advance(pairs, worker.now);
 }
 
-// When the descriptor of the flow's next packet has been issued.
-Time Core::issued(std::uint32_t flow) const {
+// When the descriptor of the flow's next packet has been posted.
+Time Core::posted(std::uint32_t flow) const {
     const CoreSender& sender = senders_[flow];
-    const std::int64_t descriptor = flows_[flow].segment.descriptor(sender.window.next());
-    return sender.release + transport_.issue * (descriptor + 1);
+    return sender.posting.at(flows_[flow].segment.descriptor(sender.window.next()),
+                             transport_.issue);
+}
+
+// Only an ACK can let the flow send.
+bool Core::full(std::uint32_t flow) const {
+    const CoreSender& sender = senders_[flow];
+    if (transport_.window > 0 && sender.window.outstanding() >= transport_.window) return true;
+    return transport_.depth != no_limit &&
+           !sender.posting.room(flows_[flow].segment.descriptor(sender.window.next()));
 }
 
 // When to ask the flow again; at most the time given when it may send its next packet then: the
@@ -68,10 +81,9 @@ Time Core::issued(std::uint32_t flow) const {
 Time Core::ask(std::uint32_t flow, Time time) {
     CoreSender& sender = senders_[flow];
     if (!sender.window.more()) return never;
-    if (transport_.window > 0 && sender.window.outstanding() >= transport_.window) return never;
+    if (full(flow)) return never;
     if (transport_.issue > 0) {
-        const Time when = issued(flow);
-        if (when > time) return when;
+        if (const Time when = posted(flow); when > time) return when;
     }
     if (!transport_.controlled) return time;
     return sender.pacer.ask(sender.rate, control_[sender.port], time);
@@ -83,10 +95,8 @@ void Core::placed(std::uint32_t flow, Time time) {
     CoreSender& sender = senders_[flow];
     State state = State::turn;
     if (sender.place.state != Place::State::lined && sender.window.more()) {
-        const bool full =
-            transport_.window > 0 && sender.window.outstanding() >= transport_.window;
-        const bool posted = transport_.issue == 0 || issued(flow) <= time;
-        state = full ? State::window : posted ? State::pacing : State::issue;
+        const bool ready = transport_.issue == 0 || posted(flow) <= time;
+        state = full(flow) ? State::window : ready ? State::pacing : State::issue;
     }
     sender.blame.enter(state, time, held(sender.port, sender.priority, time));
 }
@@ -212,7 +222,8 @@ void Core::receive_data(Worker& worker, CoreNode& node, const Frame& frame) {
     const bool last = frame.shape() == Shape::last;
     const bool asks =
         last || transport_.ack_every == 1 ||
-        (std::int64_t{sequence} + 1) % transport_.ack_every == 0;
+        (std::int64_t{sequence} + 1) % transport_.ack_every == 0 ||
+        (transport_.ack_message && flows_[frame.flow()].segment.ends_message(sequence));
     if (asks && (accepted || verdict == GoBackNReceiver::Verdict::duplicate)) {
         ++worker.totals.acks;
         answer(worker, node, frame.flow(), Shape::ack, transport_.ack_class(receiver.priority));
@@ -254,6 +265,10 @@ void Core::receive_answer(Worker& worker, CoreNode& node, const Frame& frame) {
         sender.window.acknowledge(frame.number(), worker.now, transport_.timeout);
     } else if (sender.window.reject(frame.number(), worker.now, transport_.timeout)) {
         went_back(worker, flow);
+    }
+    if (transport_.depth != no_limit) {
+        sender.posting.complete(flows_[flow].segment.complete(sender.window.acked()),
+                                transport_.depth, transport_.issue, worker.now);
     }
     settle(worker, node, flow);
 }

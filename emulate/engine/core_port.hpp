@@ -14,6 +14,7 @@
 #include "core_queue.hpp"
 #include "core_tree.hpp"
 #include "event.hpp"
+#include "issue.hpp"
 #include "mark.hpp"
 #include "nic.hpp"
 #include "observe.hpp"
@@ -90,6 +91,7 @@ struct CorePortRest {
     BlockedTime blocked;
     Nic nic;            // at a host
     Time wake = never;  // when it asks its queue pairs again
+    PostingThread thread;
 };
 
 struct CoreNode {

@@ -131,6 +131,8 @@ void Reference::handle(const Event& event) {
             expire_pause(port, static_cast<int>(lane));
         } else if (lane == storm) {
             rage(port);
+        } else if (lane == post) {
+            end_post(port);
         } else if (lane < flow_timers) {
             refresh_pause(port, static_cast<int>(lane - refresh));
         } else if (((lane - flow_timers) & 1) == 0) {

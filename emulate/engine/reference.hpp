@@ -18,6 +18,7 @@
 #include "event.hpp"
 #include "fault.hpp"
 #include "ideal.hpp"
+#include "issue.hpp"
 #include "mark.hpp"
 #include "nic.hpp"
 #include "observe.hpp"
@@ -41,6 +42,9 @@ struct Flow {
     Pacer pacer;
     Place place;  // at its NIC
     SenderBlame blame;
+    Posting posting;
+    std::int64_t posted = 0;  // by the line of its NIC
+    bool offered = false;     // to that line
     Time cnp_after = 0;      // the receiver's next CNP: not before
     std::uint16_t answers = 0;  // ACKs, NAKs and CNPs so far
     Time timer = never;      // when the retransmission timer's event is due
@@ -109,6 +113,8 @@ struct Port {
 
     Nic nic;            // at a host
     Time wake = never;  // when it asks its queue pairs again
+    PostingThread thread;
+    PostingLine line;
 
     Bytes waiting = 0;
     Bytes most_waiting = 0;
@@ -199,7 +205,7 @@ private:
         void placed(std::uint32_t flow, Time time) { engine.placed(flow, time); }
     };
 
-    enum Lane : std::uint32_t { expiry = 0, refresh = 8, storm = 24, flow_timers = 32 };
+    enum Lane : std::uint32_t { expiry = 0, refresh = 8, storm = 24, post = 25, flow_timers = 32 };
     enum class Cause { buffer, fault };
 
     // The loop (reference.cpp).
@@ -240,7 +246,11 @@ private:
     // A host and its NIC (reference_host.cpp).
     void release(std::uint32_t flow);
     Time ask(std::uint32_t flow, Time time);
-    Time issued(const Flow& flow) const;
+    Time posted(const Flow& flow) const;
+    bool full(const Flow& flow) const;
+    void offer(std::uint32_t flow);
+    void post_next(std::uint32_t port);
+    void end_post(std::uint32_t port);
     void placed(std::uint32_t flow, Time time);
     void touch(std::uint32_t port);
     Time held(const Flow& flow, Time time) const;

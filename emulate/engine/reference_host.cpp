@@ -10,6 +10,10 @@ void Reference::release(std::uint32_t flow_id) {
     const std::uint32_t port_id = paths_[flow.path];
     touch(port_id);
     flow.blame.begin(now_, held(flow, now_));
+    const Time work = transport_.issue * flow.segment.descriptors();
+    const bool queues = transport_.one_issuer && !transport_.posts_in_line();
+    flow.posting.begin(queues ? ports_[port_id].thread.take(now_, work) : now_, transport_.depth);
+    offer(flow_id);
     Pairs pairs{*this};
     ports_[port_id].nic.review(pairs, flow_id, now_);
     at(now_, EventKind::send, port_id, 0);
@@ -21,10 +25,19 @@ void Reference::touch(std::uint32_t port_id) {
     ports_[port_id].nic.advance(pairs, now_);
 }
 
-// When the descriptor of the flow's next packet has been issued.
-Time Reference::issued(const Flow& flow) const {
-    return flow.setting.release +
-           transport_.issue * (flow.segment.descriptor(flow.sender.next()) + 1);
+// When the descriptor of the flow's next packet has been posted, never while that waits for an
+// event.
+Time Reference::posted(const Flow& flow) const {
+    const std::int64_t descriptor = flow.segment.descriptor(flow.sender.next());
+    if (transport_.posts_in_line()) return descriptor < flow.posted ? 0 : never;
+    return flow.posting.at(descriptor, transport_.issue);
+}
+
+// Only an ACK can let the flow send.
+bool Reference::full(const Flow& flow) const {
+    if (transport_.window > 0 && flow.sender.outstanding() >= transport_.window) return true;
+    return transport_.depth != no_limit &&
+           !flow.posting.room(flow.segment.descriptor(flow.sender.next()));
 }
 
 // When to ask the flow again; at most the time given when it may send its next packet then: the
@@ -32,10 +45,9 @@ Time Reference::issued(const Flow& flow) const {
 Time Reference::ask(std::uint32_t flow_id, Time time) {
     Flow& flow = flows_[flow_id];
     if (!flow.sender.more()) return never;
-    if (transport_.window > 0 && flow.sender.outstanding() >= transport_.window) return never;
+    if (full(flow)) return never;
     if (transport_.issue > 0) {
-        const Time when = issued(flow);
-        if (when > time) return when;
+        if (const Time when = posted(flow); when > time) return when;
     }
     if (!transport_.controlled) return time;
     return flow.pacer.ask(flow.rate, control_[paths_[flow.path]], time);
@@ -47,10 +59,8 @@ void Reference::placed(std::uint32_t flow_id, Time time) {
     Flow& flow = flows_[flow_id];
     State state = State::turn;
     if (flow.place.state != Place::State::lined && flow.sender.more()) {
-        const bool full =
-            transport_.window > 0 && flow.sender.outstanding() >= transport_.window;
-        const bool posted = transport_.issue == 0 || issued(flow) <= time;
-        state = full ? State::window : posted ? State::pacing : State::issue;
+        const bool ready = transport_.issue == 0 || posted(flow) <= time;
+        state = full(flow) ? State::window : ready ? State::pacing : State::issue;
     }
     flow.blame.enter(state, time, held(flow, time));
 }
@@ -60,6 +70,35 @@ Time Reference::held(const Flow& flow, Time time) const {
 }
 
 void Reference::went_back(Flow& flow) { flow.blame.back(now_, held(flow, now_)); }
+
+// The thread of the flow's NIC may have something to post.
+void Reference::offer(std::uint32_t flow_id) {
+    Flow& flow = flows_[flow_id];
+    if (!transport_.posts_in_line() || flow.offered) return;
+    if (flow.posted == flow.segment.descriptors() || !flow.posting.room(flow.posted)) return;
+    flow.offered = true;
+    const std::uint32_t port_id = paths_[flow.path];
+    ports_[port_id].line.offer(flow.setting.release, flow_id);
+    post_next(port_id);
+}
+
+void Reference::post_next(std::uint32_t port_id) {
+    const Time end = ports_[port_id].line.start(transport_.issue, now_);
+    if (end != never) at(end, EventKind::timer, port_id, post);
+}
+
+// A descriptor has been posted by the thread of a NIC.
+void Reference::end_post(std::uint32_t port_id) {
+    touch(port_id);
+    const std::uint32_t flow_id = ports_[port_id].line.end();
+    flows_[flow_id].offered = false;
+    ++flows_[flow_id].posted;
+    offer(flow_id);
+    post_next(port_id);
+    Pairs pairs{*this};
+    ports_[port_id].nic.review(pairs, flow_id, now_);
+    transmit(port_id);
+}
 
 // The priorities with a queue pair that may send now and that no answer goes before.
 std::uint8_t Reference::line_up(std::uint32_t port_id) {
@@ -148,7 +187,8 @@ void Reference::receive_data(const Packet& packet) {
     }
     const std::int64_t number = std::int64_t{packet.sequence} + 1;
     const bool last = number == flow.segment.packets();
-    const bool asks = last || number % transport_.ack_every == 0;
+    const bool asks = last || number % transport_.ack_every == 0 ||
+                      (transport_.ack_message && flow.segment.ends_message(packet.sequence));
     if (asks && (accepted || verdict == GoBackNReceiver::Verdict::duplicate)) {
         ++totals_.acks;
         answer(packet.flow, FrameKind::ack, ack_wire, transport_.ack_class(flow.setting.priority));
@@ -189,6 +229,11 @@ void Reference::receive_ack(const Packet& packet) {
         flow.sender.acknowledge(packet.sequence, now_, transport_.timeout);
     } else if (flow.sender.reject(packet.sequence, now_, transport_.timeout)) {
         went_back(flow);
+    }
+    if (transport_.depth != no_limit) {
+        flow.posting.complete(flow.segment.complete(flow.sender.acked()), transport_.depth,
+                              transport_.issue, now_);
+        offer(packet.flow);
     }
     settle(packet.flow);
 }

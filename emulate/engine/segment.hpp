@@ -17,7 +17,7 @@ class Segment {
 public:
     Segment() = default;
     Segment(Bytes bytes, std::int64_t descriptors, Bytes mtu)
-        : mtu_(mtu), small_(bytes / descriptors), longer_(bytes % descriptors),
+        : mtu_(mtu), small_(bytes / descriptors), longer_(bytes % descriptors), descriptors_(descriptors),
           small_packets_(packets_of(small_)), long_packets_(packets_of(small_ + 1)) {
         const std::int64_t count =
             longer_ * long_packets_ + (descriptors - longer_) * small_packets_;
@@ -28,6 +28,18 @@ public:
     }
 
     Sequence packets() const { return packets_; }
+
+    // How many work requests have all their packets before this one.
+    std::int64_t complete(Sequence sequence) const {
+        return sequence < packets_ ? descriptor(sequence) : descriptors_;
+    }
+
+    // True for the last packet of its work request.
+    bool ends_message(Sequence sequence) const {
+        return complete(sequence + 1) > descriptor(sequence);
+    }
+
+    std::int64_t descriptors() const { return descriptors_; }
 
     // The work request that a packet belongs to, from 0.
     std::int64_t descriptor(Sequence sequence) const {
@@ -58,6 +70,7 @@ private:
     Bytes mtu_ = 1;
     Bytes small_ = 0;
     std::int64_t longer_ = 0;
+    std::int64_t descriptors_ = 1;
     std::int64_t small_packets_ = 1;
     std::int64_t long_packets_ = 1;
     Sequence packets_ = 0;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "dcqcn.hpp"
+#include "issue.hpp"
 #include "time.hpp"
 
 namespace kvfabric {
@@ -54,6 +55,9 @@ struct TransportSetting {
     std::int64_t window = 0;  // packets in flight of one flow, 0: no limit
     Time timeout = 0;
     Time issue = 0;         // for each descriptor
+    std::int64_t depth = no_limit;  // of a send queue: descriptors posted and not acknowledged
+    bool one_issuer = false;        // one thread posts for all queue pairs of a NIC
+    bool ack_message = false;       // the last packet of each descriptor is acknowledged
     Time cnp_interval = 0;  // least time between two CNPs of one flow
     Bytes credits = 0;      // of each virtual lane of a link, 0: not by credits
     std::uint8_t cnp_priority = 6;
@@ -63,6 +67,9 @@ struct TransportSetting {
     std::vector<std::int64_t> least_bps;     // of each port
     std::vector<std::int64_t> additive_bps;  // of each port
     std::vector<std::int64_t> hyper_bps;     // of each port
+
+    // One thread passes over queue pairs without room.
+    bool posts_in_line() const { return one_issuer && depth != no_limit && issue > 0; }
 
     // The class of a flow's ACKs and NAKs.
     std::uint8_t ack_class(std::uint8_t of_flow) const {

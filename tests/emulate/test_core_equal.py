@@ -76,8 +76,10 @@ def disciplines():
 
 
 def transports():
+    posting = [{}, {}, {"issuers": 1}, {"send_queue": 2, "ack_message": True}]
     return st.builds(
-        Transport,
+        lambda posting, **settings: Transport(**settings, **posting),
+        posting=st.sampled_from(posting),
         control=st.sampled_from(["none", "dcqcn"]),
         preset=st.sampled_from(["connectx", "connectx_2mb", "paper", "hpcc"]),
         mtu=st.sampled_from([1024, 4096]),

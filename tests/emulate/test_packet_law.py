@@ -56,6 +56,8 @@ def cases(draw):
         ack_every=draw(st.sampled_from([1, 16])),
         window=draw(st.sampled_from([0, 32])),
         issue_ps=draw(st.sampled_from([0, 0, 400_000])),
+        issuers=draw(st.sampled_from([0, 1])),
+        **draw(st.sampled_from([{}, {}, {"send_queue": 2, "ack_message": True}])),
         mtu=draw(st.sampled_from([1024, 4096])),
         rto_ps=2_000 * US,
     )
@@ -94,6 +96,7 @@ def build(lab, case, seed=1):
     ]
     table = lab.flows(*rows)
     table["priority"] = [priority for *_, priority in load]
+    table["descriptors"] = [1 + size // 20_000 for _, size, *_ in load]
     emulator = PacketEmulator(fabric, equal_cost(fabric), discipline, transport, seed=seed)
     emulator.submit(table)
     return emulator
@@ -194,6 +197,7 @@ def flows_of(lab, emulator, case):
         *((hosts[a], hosts[(a + d) % len(hosts)], size, at) for (a, d), size, at, _ in load)
     )
     table["priority"] = [priority for *_, priority in load]
+    table["descriptors"] = [1 + size // 20_000 for _, size, *_ in load]
     return table
 
 

@@ -68,3 +68,13 @@ def test_a_network_that_cannot_be_is_refused_with_its_place(
         staged(tmp_path, network)
     assert "\n" not in str(refusal.value)
     assert ":9: network" in str(refusal.value)
+
+
+def test_a_nic_may_issue_by_one_thread_into_send_queues_of_limited_depth(tmp_path: Path) -> None:
+    keys = "{transport: {issuers: 1, send_queue: 128, ack_message: true}}"
+    scenario, ready = staged(tmp_path, keys)
+    assert (ready.transport.issuers, ready.transport.send_queue) == (1, 128)
+    told = settings_of(scenario, ready)
+    assert told["send queue"] == "128 unacknowledged descriptors a flow"
+    assert told["issue"] == "one thread a NIC posts the descriptors of all its flows"
+    assert told["transport"].endswith("an ACK every 16 packets and descriptor")
