@@ -71,7 +71,7 @@ def requirements(found: Result) -> list[tuple[str, str, str]]:
     rates = [offered_per_s(cell) for cell in found.study.cells if cell.requests]
     known = sorted(rate for rate in rates if rate > 0)
     if known:
-        rows.append(("load", f"{known[len(known) // 2]:.3g} requests/s", "as offered, median seed"))
+        rows.append(("load", f"{round(known[len(known) // 2]):,} requests/s", "as offered, median seed"))
     facts = next(iter(found.facts().values()), None)
     if facts is not None:
         rows.append(("pools", f"{facts.prefill} prefill + {facts.decode} decode GPUs", "as placed"))

@@ -3,8 +3,8 @@
 A flow congests when it shares an overloaded port: max-min sharing, which knows no pauses, cannot
 give it what it asks for. A flow that does not, and yet crosses a port that was paused, is exposed.
 How much it is slowed is its completion time over the one it has when the congesting flows are
-taken away and all else is the same: the victim slowdown of Mittal et al. (SIGCOMM 2018) and
-Guo et al. (RDMA over commodity Ethernet, SIGCOMM 2016), flow by flow.
+taken away and all else is the same. Victims of pauses: Zhu et al. (DCQCN), SIGCOMM 2015, 2.2; Guo
+et al. (RDMA over Commodity Ethernet at Scale), SIGCOMM 2016. The ratio is ours.
 """
 
 from dataclasses import dataclass
