@@ -69,6 +69,14 @@ def test_what_falls_beyond_the_last_point_stays_as_it_was_there() -> None:
     assert [found.curve(batch).at(1) for batch in (1, 2, 4, 100)] == [9, 7, 3, 3]
 
 
+def test_a_mean_context_between_two_tokens_lies_on_its_own_piece() -> None:
+    curve = Curve(((10, 100), (20, 300)))
+    # Means of 9.5, 10.5 and 11.5 tokens: before the first point, then 10 and 30 beyond it.
+    assert [curve.steps(2, 19 + 2 * i, 1) for i in range(3)] == [100, 110, 130]
+    assert curve.steps(2, 19, 3) == 340
+    assert [curve.steps(4, context, 1) for context in (79, 81)] == [295, 305]
+
+
 def test_a_phase_that_was_not_measured_keeps_the_roofline(table: Callable[[str], Path]) -> None:
     decode = "\n".join(r for r in FILE.splitlines() if "prefill" not in r)
     time = Measured(measurements(table(decode)), ROOFLINE)

@@ -11,6 +11,7 @@ from traffic.emulator import Emulator
 from traffic.instance import Deployment, Pool
 from traffic.model import model
 from traffic.policy.registry import policy
+from traffic.release import Releases
 from traffic.request import RequestTable, request_table
 from traffic.router import Service
 from traffic.serving import Outcome, serve_all
@@ -88,6 +89,24 @@ def test_flows_are_numbered_once_over_all_models_and_carry_the_bytes_of_their_ow
     qwen = table["model"][flows["handoff"]] == 1
     assert set(flows["source"][qwen].tolist()) == {5000}
     assert set(flows["destination"][qwen].tolist()) == {6000, 6001}
+
+
+def test_every_model_hears_of_its_own_hand_offs_alone(
+    two: list[Service], wire: Callable[..., Emulator], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    heard: dict[int, set[int]] = {}
+    ready = Releases.ready
+
+    def listened(releases: Releases, completions: np.ndarray) -> object:
+        heard.setdefault(id(releases), set()).update(completions["handoff"].tolist())
+        return ready(releases, completions)
+
+    monkeypatch.setattr(Releases, "ready", listened)
+    table = serve_all(mixed(), two, wire()).requests
+    moved = table["output_tokens"] > 0
+    assert [sorted(mine) for mine in heard.values()] == [
+        np.flatnonzero(moved & (table["model"] == number)).tolist() for number in (0, 1)
+    ]
 
 
 def test_a_request_of_a_model_that_nobody_serves_is_refused(
