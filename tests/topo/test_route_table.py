@@ -10,7 +10,7 @@ from topo.capacity import distance_counts
 from topo.fabric import Fabric, Kind, Switch
 from topo.family.registry import FAMILIES, build
 from topo.route import Routes, equal_cost
-from topo.table import SharedTable
+from topo.table import FlatTable, SharedTable
 
 
 def routed(family: str) -> tuple[Fabric, Routes]:
@@ -90,3 +90,14 @@ def test_a_fat_tree_of_65536_hosts_is_built_and_routed_within_a_minute():
         4: hosts * (half**2 - half),
         6: hosts * (hosts - half**2),
     }
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_the_next_hops_of_a_node_at_once_are_those_of_its_rows(family):
+    fabric, routes = routed(family)
+    flat = FlatTable(routes.groups, routes.first, routes.ports, routes.hops)
+    for node in range(len(fabric.nodes)):
+        for table in (routes.table, flat):
+            ports, used = table.chosen(node)
+            for group in range(routes.groups):
+                assert ports[used[:, group]].tolist() == routes.row(node, group).tolist()
