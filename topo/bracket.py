@@ -32,19 +32,23 @@ def bracket(
     capacity: Index,
     wanted: Number,
     sources: Index,
+    *,
+    rounds: int = ROUNDS,
+    gap: float = GAP,
 ) -> tuple[float, float]:
     """Lower and upper bound of theta; ``wanted`` is senders x nodes, of which ``sources`` send.
 
     ``tail`` and ``head`` are in ascending order of pairs. Ends when the bounds are within `GAP`
-    of each other, or after `ROUNDS`, which are fewer for a graph that takes more than `WORK`.
+    of each other, or after `ROUNDS`, which are fewer for a graph that takes more than `WORK`;
+    ``rounds`` and ``gap`` replace the two.
     """
     room = capacity.astype(np.float64)
     asked = wanted[sources]
     load = np.zeros(len(room))
     low, high = 0.0, _cut(tail, head, room, asked, sources)
     length = 1 / room
-    rounds = min(ROUNDS, max(2, WORK // asked.size))
-    for done in range(1, rounds + 1):
+    most = min(rounds, max(2, WORK // asked.size))
+    for done in range(1, most + 1):
         used, paid = _shortest(tail, head, length, asked, sources)
         if not np.isfinite(paid):
             return 0.0, 0.0
@@ -52,7 +56,7 @@ def bracket(
         load += used
         full = load / room / done
         low = max(low, float(1 / full.max()))
-        if high - low <= GAP * high:
+        if high - low <= gap * high:
             break
         # Lengths fall off by e over a share of the fullest edge that shrinks with the rounds; the
         # pace was chosen by trial on meshes, dragonflies and bipartite fabrics.

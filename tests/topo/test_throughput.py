@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import topo.throughput as throughput_module
 from topo.capacity import mu
 from topo.error import FabricError
 from topo.fabric import Fabric, Role, Switch
@@ -143,3 +144,14 @@ def test_theta_does_not_grow_when_a_trunk_is_thinned(fabric, data):
 def test_an_unknown_demand_is_refused():
     with pytest.raises(FabricError, match="demand 'worst': unknown; write one of uniform"):
         throughput(placed("leaf_spine", 4), ("worst",))
+
+
+@pytest.mark.parametrize("family", ["leaf_spine", "torus", "slim_fly", "bipartite", "jellyfish"])
+@pytest.mark.parametrize("demand", throughput_module.DEMANDS)
+def test_a_value_proved_without_the_programme_is_that_of_the_programme(family, demand, monkeypatch):
+    fabric = placed(family, 16, by="rack", switch=Switch(ports=16))
+    proved = throughput(fabric, (demand,))[demand]
+    monkeypatch.setattr(throughput_module, "PROOF_ROUNDS", 0)
+    solved = throughput(fabric, (demand,))[demand]
+    assert proved.high == pytest.approx(solved.high, abs=1e-6)
+    assert proved.low == pytest.approx(proved.high, abs=1e-6)
