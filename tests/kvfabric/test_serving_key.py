@@ -217,3 +217,14 @@ def test_alternatives_without_hand_offs_say_so_and_do_not_decide(
     told = " ".join(capsys.readouterr().out.split())
     for part in ("colocated", "chunk=512", "no hand-off", "TTFT P50", "1 no hand-off."):
         assert part in told
+
+
+def test_the_example_of_serving_modes_names_its_alternatives() -> None:
+    study = load(Path(__file__).parents[2] / "scenarios" / "serving-modes.yaml")
+    assert [a.fabric for a in study.alternatives] == [
+        "leaf-spine disaggregated",
+        "leaf-spine colocated chunk=512",
+        "leaf-spine colocated chunk=2048",
+        "leaf-spine multi-node span=4",
+    ]
+    assert not any(job.impossible for job in jobs_of(study))
