@@ -1,4 +1,4 @@
-"""Results as Arrow tables: the tables of all cells below each other, and numbers with intervals.
+"""Results as Arrow tables: the tables of all cells below each other, and rows of any kind.
 
 Times stay integer picoseconds in columns that end in ``_ps``; fabric, policy and seed of the cell
 stand in front, the labels dictionary-encoded. -1 stands for "not reached", as on disk.
@@ -13,9 +13,7 @@ import numpy as np
 from analysis.budget import PARTS, budgets
 from analysis.error import SummaryError
 from analysis.handoff import handoffs
-from analysis.measure import MEASURES, Measure
 from analysis.record import TABLES, TEXT, Cell, Study, StudyManifest
-from analysis.summary import Sample
 
 if TYPE_CHECKING:
     import pyarrow
@@ -56,21 +54,6 @@ def listed(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> "pyarrow
             plain = [nan if value is None else float(value) for value in plain]
         made[name] = pyarrow.array(plain)
     return pyarrow.table(made)
-
-
-def measures(
-    samples: Sequence[Sample], study: StudyManifest, chosen: Sequence[Measure] = ()
-) -> "pyarrow.Table":
-    """Every measure (or those chosen) of every alternative that ran: value, low and high end of
-    its 95 % interval, in base units (ps, shares, bytes); those without a number are left out."""
-    rows = []
-    for sample in samples:
-        for each in chosen or tuple(MEASURES.values()):
-            found = each.estimate(sample, study)
-            if found is not None:
-                told = (found.value, found.low, found.high)
-                rows.append((sample.fabric, sample.policy, each.name, each.unit.value, *told))
-    return listed(("fabric", "policy", "measure", "unit", "value", "low", "high"), rows)
 
 
 def _columns(cell: Cell, study: StudyManifest, name: str) -> dict[str, Any]:

@@ -1,4 +1,5 @@
-"""The numbers of a study as CSV: one row an alternative, units in the column names.
+"""The numbers of a study as CSV: one row an alternative, units in the column names; or one row a
+measure, with its interval.
 
 Cells that a spreadsheet would take for a formula are quoted with a leading apostrophe, since
 labels come from strangers' files (OWASP, CSV Injection).
@@ -7,11 +8,13 @@ labels come from strangers' files (OWASP, CSV Injection).
 import csv
 import io
 from collections.abc import Iterable, Sequence
-from math import isfinite, nan
+from math import isfinite, isnan, nan
 from typing import Final
 
 from analysis.interval import Estimate
-from analysis.summary import Gap, Summary
+from analysis.measure import MEASURES
+from analysis.record import StudyManifest
+from analysis.summary import Gap, Sample, Summary
 from analysis.verdict import cost
 from topo.unit import PS_PER_MS
 
@@ -77,6 +80,21 @@ def summary_csv(rows: Sequence[Summary]) -> str:
 def summary_rows(rows: Sequence[Summary]) -> tuple[Sequence[str], list[list[object]]]:
     """The summaries as columns and rows; NaN or None is a number that is not there."""
     return _COLUMNS, [_row(row) for row in rows]
+
+
+def measure_rows(
+    samples: Sequence[Sample], study: StudyManifest
+) -> tuple[Sequence[str], list[list[object]]]:
+    """Every measure of every alternative that ran: value, low and high end of its 95 % interval,
+    in base units (ps, shares, counts); those without a number are left out."""
+    rows: list[list[object]] = []
+    for sample in samples:
+        for each in MEASURES.values():
+            found = each.estimate(sample, study)
+            if found is not None and not isnan(found.value):
+                told = (found.value, found.low, found.high)
+                rows.append([sample.fabric, sample.policy, each.name, each.unit.value, *told])
+    return ("fabric", "policy", "measure", "unit", "value", "low", "high"), rows
 
 
 def csv_text(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:

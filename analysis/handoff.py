@@ -21,7 +21,9 @@ class Handoffs:
     """One row a due hand-off after warm-up.
 
     ``duration`` is KV ready - prefill end; ``transfer`` is last byte - release of its first flow.
-    ``bandwidth`` and ``maxmin`` are the transfers that the two cheap estimates give (NaN: none).
+    ``bandwidth`` and ``maxmin`` are the transfers that the two cheap estimates give (NaN: none),
+    ``ideal`` that of its flows each alone on an idle fabric. ``payload`` is its bytes, ``touched``
+    whether a packet of it was marked.
     ``slowdown`` has one value a finished flow of these hand-offs: completion time over ideal.
     """
 
@@ -30,6 +32,9 @@ class Handoffs:
     transfer: Floats
     bandwidth: Floats
     maxmin: Floats
+    ideal: Floats
+    payload: NDArray[np.int64]
+    touched: NDArray[np.bool_]
     over: NDArray[np.bool_]
     slowdown: Floats
     packets: int
@@ -72,6 +77,9 @@ def handoffs(cell: Cell, study: StudyManifest) -> Handoffs:
         transfer=transfer,
         bandwidth=_estimate(columns["release_ps"], columns["bandwidth_ps"], row, len(request)),
         maxmin=_estimate(columns["release_ps"], columns["maxmin_ps"], row, len(request)),
+        ideal=_estimate(columns["release_ps"], columns["ideal_ps"], row, len(request)),
+        payload=_sum(columns["bytes"], row, len(request)),
+        touched=_sum(columns["marked"], row, len(request)) > 0,
         over=duration > _budget(table, due, study),
         slowdown=(took / columns["ideal_ps"][whole]).astype(np.float64),
         packets=int(columns["packets"].sum()),
@@ -124,6 +132,13 @@ def _rows(cell: Cell, request: NDArray[np.int64]) -> tuple[NDArray[np.bool_], ND
     place = np.where(inside, place, 0)
     mine = inside & (request[order][place] == served) if len(request) else inside
     return mine, order[place[mine]]
+
+
+def _sum(values: NDArray[np.int64], row: NDArray[np.int64], count: int) -> NDArray[np.int64]:
+    """The values of the flows of each hand-off, added up."""
+    total = np.zeros(count, np.int64)
+    np.add.at(total, row, values)
+    return total
 
 
 def _estimate(

@@ -224,6 +224,12 @@ _PLAIN: Final = (
         more_is_worse=False,
     ),
     Measure("marked", "packets marked", Unit.SHARE, _handed("marked", "packets")),
+    Measure(
+        "touched",
+        "hand-offs with a marked packet",
+        Unit.SHARE,
+        lambda sample, at, _: _mean(sample.handoffs[at].touched.astype(np.float64)),
+    ),
     Measure("resent", "bytes resent", Unit.SHARE, _handed("resent_bytes", "bytes")),
     Measure(
         "utilisation_max",

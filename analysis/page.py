@@ -6,10 +6,12 @@ from typing import TYPE_CHECKING, Any, Final
 from analysis import wording
 from analysis.breakdown import breakdowns
 from analysis.record import Cell, Study
-from analysis.result import Result, requirements, watched
+from analysis.result import Result, closest, requirements, watched
+from analysis.segment import classes
 from analysis.summary import emulated
 from analysis.use import gpus, movements, ports, service
 from analysis.verdict import budget
+from analysis.waterfall import bandwidths
 
 if TYPE_CHECKING:
     from analysis.plot.style import Plot
@@ -67,6 +69,8 @@ def page(found: Result, figures: Sequence["Plot"], images: Mapping[str, bytes]) 
         service=[part for part in served if part.rows],
         movement=movements(found.samples, found.moved),
         ports=ports(watched(found)),
+        bandwidths=bandwidths(found.samples),
+        classes=[classes(sample) for sample in closest(found)],
         spare=[
             (title, key)
             for title, key in _SPARE

@@ -1,9 +1,9 @@
 """The report: one self-contained HTML file made from the results on disk alone.
 
 It stands in the study's directory as ``report.html``, with ``summary.md`` (the same on one page of
-Markdown), ``summary.csv`` and, in ``plots/``, every figure as SVG, PNG and CSV. Nothing in it is
-fetched from a network, it is whole without a script, and every label is escaped, since labels come
-from strangers' files.
+Markdown), ``summary.csv``, ``measures.csv`` (every measure with its interval) and, in ``plots/``,
+every figure as SVG, PNG and CSV. Nothing in it is fetched from a network, it is whole without a
+script, and every label is escaped, since labels come from strangers' files.
 """
 
 from pathlib import Path
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from analysis.brief import brief
 from analysis.error import RecordError
-from analysis.export import csv_text, summary_csv
+from analysis.export import csv_text, measure_rows, summary_csv
 from analysis.page import page
 from analysis.record import read_study
 from analysis.result import Result, result, watched
@@ -40,6 +40,9 @@ def write_report(directory: Path, found: Result | None = None) -> Path:
             place.with_suffix(".png").write_bytes(png(each))
             place.with_suffix(".csv").write_text(csv_text(each.columns, each.rows), "utf-8")
         (directory / "summary.csv").write_text(summary_csv(found.summaries), "utf-8")
+        (directory / "measures.csv").write_text(
+            csv_text(*measure_rows(found.samples, found.study.manifest)), "utf-8"
+        )
         (directory / "summary.md").write_text(brief(found), "utf-8")
         part = directory / ".report.html.part"
         part.write_text(page(found, figures, images), "utf-8")

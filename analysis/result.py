@@ -50,6 +50,18 @@ def watched(found: Result, most: int = 4) -> list[Sample]:
     return [sample for _, sample in best.values()][:most]
 
 
+def closest(found: Result) -> list[Sample]:
+    """The choice of the verdict, or the alternative with the least over budget; none without."""
+    shown = found.verdict.choice
+    if shown is None:
+        ran = [row for row in found.summaries if row.over is not None]
+        shown = min(ran, key=lambda row: row.over.value if row.over else 1.0, default=None)
+    if shown is None:
+        return []
+    key = (shown.fabric, shown.policy)
+    return [sample for sample in found.samples if (sample.fabric, sample.policy) == key]
+
+
 def requirements(found: Result) -> list[tuple[str, str, str]]:
     """What was asked, by number, and what the choice gives: (requirement, asked, found)."""
     study, choice = found.study.manifest, found.verdict.choice
@@ -71,7 +83,9 @@ def requirements(found: Result) -> list[tuple[str, str, str]]:
     rates = [offered_per_s(cell) for cell in found.study.cells if cell.requests]
     known = sorted(rate for rate in rates if rate > 0)
     if known:
-        rows.append(("load", f"{round(known[len(known) // 2]):,} requests/s", "as offered, median seed"))
+        rows.append(
+            ("load", f"{round(known[len(known) // 2]):,} requests/s", "as offered, median seed")
+        )
     facts = next(iter(found.facts().values()), None)
     if facts is not None:
         rows.append(("pools", f"{facts.prefill} prefill + {facts.decode} decode GPUs", "as placed"))

@@ -98,13 +98,13 @@ class Results:
 
         Raises `SummaryError` for an unknown name.
         """
-        from analysis.arrow import cells, listed, measures
-        from analysis.export import summary_rows
+        from analysis.arrow import cells, listed
+        from analysis.export import measure_rows, summary_rows
 
         if name == "summary":
             return listed(*summary_rows(self.result.summaries))
         if name == "measures":
-            return measures(self.result.samples, self.study.manifest)
+            return listed(*measure_rows(self.result.samples, self.study.manifest))
         return cells(self.study, name)
 
     def frame(self, name: str = "summary") -> Any:
