@@ -2,9 +2,10 @@
 
 A cell is one (fabric, policy, seed). ``OUT/study.json`` describes the study, and
 ``OUT/cells/<cell id>/`` holds ``manifest.json``, ``requests.parquet``, ``flows.parquet`` and
-``ports.parquet``. Times are integer picoseconds, sizes bytes, rates bit/s; -1 stands for "not
-reached". Nothing that is written depends on the clock or the machine, so that the same run gives
-the same bytes; the manifest carries the SHA-256 of each table, so that damage is seen.
+``ports.parquet``, and those of `analysis.observed`. Times are integer picoseconds, sizes bytes,
+rates bit/s; -1 stands for "not reached". Nothing that is written depends on the clock or the
+machine, so that the same run gives the same bytes; the manifest carries the SHA-256 of each table,
+so that damage is seen.
 """
 
 import hashlib
@@ -19,6 +20,7 @@ import msgspec
 from msgspec import Struct
 
 from analysis.error import RecordError
+from analysis.observed import OBSERVED
 from analysis.parquet import decoded, encoded
 from traffic.book import MOMENTS
 from traffic.emulator import Table
@@ -185,12 +187,16 @@ class StudyManifest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Cell:
-    """One cell: its manifest and its three tables, which are empty when it was impossible."""
+    """One cell: its manifest and its three tables, which are empty when it was impossible.
+
+    ``observed`` holds more tables to be written; `read_cell` leaves them (see `read_observed`).
+    """
 
     manifest: CellManifest
     requests: Table = field(default_factory=dict)
     flows: Table = field(default_factory=dict)
     ports: Table = field(default_factory=dict)
+    observed: dict[str, Table] = field(default_factory=dict)
 
     def table(self, name: str) -> Table:
         """``requests``, ``flows`` or ``ports``."""
@@ -263,7 +269,7 @@ def read_cell(directory: Path) -> Cell:
         name: _table(directory / f"{name}.parquet", columns, manifest.digest.get(name, ""))
         for name, columns in TABLES.items()
     }
-    return Cell(manifest, **tables)
+    return Cell(manifest, tables["requests"], tables["flows"], tables["ports"])
 
 
 def has_cell(directory: Path) -> bool:
@@ -360,9 +366,11 @@ def _json(manifest: Struct) -> bytes:
 
 
 def _encoded(cell: Cell, place: Path) -> dict[str, bytes]:
+    main = {name: (cell.table(name), columns) for name, columns in TABLES.items()}
+    more = {name: (table, OBSERVED[name]) for name, table in cell.observed.items()}
     return {
-        name: encoded(cell.table(name), columns, TEXT, f"{place}: {name}")
-        for name, columns in TABLES.items()
+        name: encoded(table, columns, TEXT, f"{place}: {name}")
+        for name, (table, columns) in (main | more).items()
     }
 
 

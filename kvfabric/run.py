@@ -19,6 +19,7 @@ from kvfabric.fault import faults_told
 from kvfabric.handoff import handoff_told, orchestration_told
 from kvfabric.load import Alternative
 from kvfabric.network import network_told
+from kvfabric.observed import observed
 from kvfabric.scenario import Scenario
 from kvfabric.serving import serving_told
 from topo.bom import bom
@@ -97,6 +98,7 @@ def run_cell(job: CellJob, progress: Callable[[int, int], None] | None = None) -
         outcome.requests,
         flow_table(ready, outcome, telemetry, emulator.rows, seed),
         _ports(ready.fabric, telemetry),
+        observed(telemetry),
     )
 
 

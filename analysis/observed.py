@@ -1,0 +1,57 @@
+"""What the packets of a cell met, in tables of their own beside the cell's: blame, pauses, queues.
+
+They are written with the cell and read one at a time, since most readings of a study need none. A
+cell of the fluid emulator has none. Times are integer picoseconds, sizes bytes; -1 stands for "not
+reached" and for no port. docs/packet-model.md says what each number is.
+"""
+
+import hashlib
+from pathlib import Path
+from typing import Final
+
+from analysis.error import RecordError
+from analysis.parquet import decoded
+from traffic.emulator import Table
+
+BLAME: Final = (
+    "flow",
+    "blame_wire_ps",
+    "blame_queued_ps",
+    "blame_paused_ps",
+    "blame_source_ps",
+    "blame_issue_ps",
+    "blame_pacing_ps",
+    "blame_window_ps",
+    "blame_retransmission_ps",
+    "last_mark_port",
+)
+"""The parts of each flow's time: their sum is ``finish_ps - release_ps`` of the flow table."""
+
+OBSERVED: Final = {
+    "blame": BLAME,
+    "hops": ("flow", "hop", "port", "queued_ps", "paused_ps"),
+    "pauses": ("port", "priority", "paused_ps", "pauses", "longest_ps"),
+    "stops": ("port", "priority", "from_ps", "until_ps", "cause_port"),
+    "occupancy": ("port", "least_bytes", "samples"),
+    "series": ("port", "from_ps", "span_ps", "mean_bytes", "max_bytes"),
+}
+"""Columns of the tables by name, all int64; `traffic.emulator.Telemetry` tells their rows."""
+
+
+def read_observed(directory: Path, digest: dict[str, str], name: str) -> Table:
+    """One table of the cell in ``directory``, with its digests from `read_cell`'s manifest.
+
+    Raises `RecordError` for a name that is none of `OBSERVED`, a cell without it, and damage.
+    """
+    if name not in OBSERVED:
+        raise RecordError(f"table {name!r}: write one of {', '.join(OBSERVED)}")
+    if name not in digest:
+        raise RecordError(f"{directory}: no table {name}; only packet cells have one, run it anew")
+    path = directory / f"{name}.parquet"
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise RecordError(f"{path}: {error.strerror}; remove the cell and run it again") from None
+    if hashlib.sha256(content).hexdigest() != digest[name]:
+        raise RecordError(f"{path}: differs from its manifest; remove the cell and run it again")
+    return decoded(content, OBSERVED[name], frozenset(), str(path))

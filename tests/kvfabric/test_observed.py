@@ -1,0 +1,75 @@
+"""What the packets of a cell met, kept beside it: blame, hops, pauses, stops, queues."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from analysis.error import RecordError
+from analysis.observed import BLAME, OBSERVED, read_observed
+from analysis.record import Cell, read_cell, write_cell
+from kvfabric.compare import jobs_of
+from kvfabric.load import load
+from kvfabric.observed import SERIES_PORTS
+from kvfabric.run import run_cell
+
+TEXT = """\
+name: observed
+fabric: {family: leaf_spine, nic: 100Gbps, switch: {ports: 16, rate: 100Gbps, buffer: 8MiB}}
+placement: {prefill: 8, decode: 8}
+model: gpt-oss-120b
+gpu: H200-SXM
+requests: {arrivals: {rate: 4000/s}, count: 24}
+budget: {handoff: 5ms, allowed: 10%}
+run: {seeds: 1, emulator: EMULATOR}
+"""
+
+
+def cell(tmp_path: Path, emulator: str) -> Cell:
+    path = tmp_path / "s.yaml"
+    path.write_text(TEXT.replace("EMULATOR", emulator), encoding="utf-8")
+    (job,) = jobs_of(load(path))
+    return run_cell(job)
+
+
+def test_a_packet_cell_keeps_the_parts_of_every_flow_and_where_its_last_packet_waited(
+    tmp_path: Path,
+) -> None:
+    made = cell(tmp_path, "packet")
+    assert list(made.observed) == list(OBSERVED)
+    blame, hops = made.observed["blame"], made.observed["hops"]
+    assert blame["flow"].tolist() == made.flows["flow"].tolist()
+    parts = np.sum([blame[name] for name in BLAME if name.startswith("blame_")], axis=0)
+    assert (parts == made.flows["finish_ps"] - made.flows["release_ps"]).all()
+    assert ((hops["queued_ps"] > 0) | (hops["paused_ps"] > 0)).all()
+    behind = hops["queued_ps"][hops["hop"] > 0].sum()
+    assert behind == blame["blame_queued_ps"].sum() > 0
+    assert len(np.unique(made.observed["series"]["port"])) <= SERIES_PORTS
+
+
+def test_the_tables_come_back_one_by_one(tmp_path: Path) -> None:
+    made, place = cell(tmp_path, "packet"), tmp_path / "cell"
+    write_cell(place, made)
+    digest = read_cell(place).manifest.digest
+    for name, table in made.observed.items():
+        back = read_observed(place, digest, name)
+        assert {column: values.tolist() for column, values in back.items()} == {
+            column: values.tolist() for column, values in table.items()
+        }
+
+
+def test_unknown_missing_and_damaged_tables_are_refused_in_a_line(tmp_path: Path) -> None:
+    made, place = cell(tmp_path, "packet"), tmp_path / "cell"
+    write_cell(place, made)
+    digest = read_cell(place).manifest.digest
+    with pytest.raises(RecordError, match="table 'queues': write one of blame, hops"):
+        read_observed(place, digest, "queues")
+    with pytest.raises(RecordError, match="no table stops; only packet cells have one"):
+        read_observed(place, {}, "stops")
+    (place / "stops.parquet").write_bytes(b"PAR1")
+    with pytest.raises(RecordError, match="differs from its manifest"):
+        read_observed(place, digest, "stops")
+
+
+def test_a_fluid_cell_has_none(tmp_path: Path) -> None:
+    assert cell(tmp_path, "fluid").observed == {}
