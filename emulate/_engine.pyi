@@ -97,6 +97,7 @@ def discipline_setting(
     lossless: int,
     strict: int,
     mark_at_dequeue: bool,
+    cut_through: bool,
     weight: Sequence[int],
     alpha_q16: int,
     egress_alpha_q16: int,
@@ -462,4 +463,5 @@ def ideal_ps(
     rates_bps: Sequence[int],
     delays_ps: Sequence[int],
     recurrence: bool,
+    cut_through: bool = False,
 ) -> int: ...

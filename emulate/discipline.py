@@ -38,6 +38,8 @@ class Discipline:
     marking: the queue is looked at when a frame is put in, or when it is taken out.
     lossless: priorities under PFC (RoCE on priority 3: Cumulus Linux, RDMA over converged
         Ethernet).
+    cut_through: a frame goes on when its first 64 bytes are in, if its egress is idle, unstopped
+        and no faster; else, and by default, when it is in whole.
     strict: priorities served before the others, the highest first (there, CNP on priority 6).
     weights: of the other priorities, for deficit round robin (there, equal shares).
     """
@@ -51,6 +53,7 @@ class Discipline:
     response_ps: int | None = None
     ecn: str | Threshold = "sonic"
     marking: Literal["enqueue", "dequeue"] = "enqueue"
+    cut_through: bool = False
     lossless: tuple[int, ...] = (3,)
     strict: tuple[int, ...] = (6,)
     weights: tuple[int, ...] = (1,) * PRIORITIES

@@ -38,12 +38,15 @@ def refuse_rates(fabric: Fabric) -> None:
             )
 
 
-def core_lacks(transport: Transport) -> str | None:
+def core_lacks(discipline: Discipline, transport: Transport) -> str | None:
     """What of the settings only the reference engine knows; None when the core knows all."""
-    if transport.by_credits:
-        return "credits"
     in_line = transport.issuers == 1 and transport.send_queue > 0 and transport.issue_ps > 0
-    return "send queues of one issuing thread" if in_line else None
+    lacking = {
+        "credits": transport.by_credits,
+        "cut-through": discipline.cut_through,
+        "send queues of one issuing thread": in_line,
+    }
+    return next((name for name, asked in lacking.items() if asked), None)
 
 
 def in_effect(discipline: Discipline, transport: Transport) -> Discipline:
@@ -174,6 +177,7 @@ def discipline_setting(
         lossless=_bits(discipline.protected),
         strict=_bits(discipline.strict),
         mark_at_dequeue=discipline.marking == "dequeue",
+        cut_through=discipline.cut_through,
         weight=list(discipline.weights),
         alpha_q16=round(discipline.alpha * 65536),
         egress_alpha_q16=round(discipline.egress_alpha * 65536),

@@ -12,7 +12,7 @@ _ALWAYS = (
     "being equal in every alternative.",
 )
 _PACKET = (
-    "Switches store and forward over equal-cost shortest paths; no cut-through, virtual channels, "
+    "Switches forward over equal-cost shortest paths; no virtual channels, "
     "flowlets, spray or adaptive routing; no pause watchdog; a host never pauses its switch.",
     "Every hand-off opens new queue pairs, which start at line rate.",
 )

@@ -10,7 +10,11 @@ from topo.unit import show_rate, show_size
 def discipline_of(part: DisciplinePart) -> Discipline:
     """The queue discipline of every switch."""
     return Discipline(
-        pfc=part.pfc, headroom=part.headroom, alpha=float(part.alpha), ecn=_marking(part.ecn)
+        pfc=part.pfc,
+        headroom=part.headroom,
+        alpha=float(part.alpha),
+        ecn=_marking(part.ecn),
+        cut_through=part.cut_through,
     )
 
 
@@ -51,6 +55,7 @@ def network_told(rules: Discipline, sender: Transport, nic_bps: int) -> dict[str
         + (f" preset {sender.preset}" if sender.control == "dcqcn" else "")
         + f", an ACK every {sender.ack_every} packets"
         + (" and descriptor" if sender.ack_message else ""),
+        "forwarding": "cut-through where it can" if rules.cut_through else "store and forward",
         "load balancing": "ECMP by hash of the 5-tuple",
     }
     if sender.issuers:

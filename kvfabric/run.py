@@ -213,7 +213,7 @@ def settings_of(scenario: Scenario, ready: Stage) -> dict[str, str]:
         **pools_told(ready.placed, scenario),
         "serving": serving_told(scenario.serving),
         "switch": f"{switch.ports} x {show_rate(switch.rate)}, buffer {show_size(switch.buffer)}, "
-        f"latency {show_duration(switch.latency)}, store and forward",
+        f"latency {show_duration(switch.latency)}",
         "cables": f"{part.cable:g} m",
         "placement": scenario.placement.by,
         "control delay": show_duration(scenario.run.control_delay),

@@ -166,6 +166,7 @@ class DisciplinePart(Part, frozen=True):
     headroom: str = "sonic"
     alpha: Factor = written(Factor, "1/8")
     ecn: str | bool | EcnPart = "sonic"
+    cut_through: bool = False
 
 
 class TransportPart(Part, frozen=True):

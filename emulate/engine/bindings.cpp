@@ -44,14 +44,15 @@ RouteSetting route_setting(std::int32_t groups, const In<std::int32_t>& group,
 }
 
 DisciplineSetting discipline_setting(
-    std::uint8_t lossless, std::uint8_t strict, bool mark_at_dequeue,
+    std::uint8_t lossless, std::uint8_t strict, bool mark_at_dequeue, bool cut_through,
     const std::array<std::uint8_t, 8>& weight, std::int64_t alpha_q16,
     std::int64_t egress_alpha_q16, Bytes reserve_bytes, Bytes xon_offset_bytes,
     const In<std::int64_t>& headroom_bytes, const In<std::int64_t>& kmin_bytes,
     const In<std::int64_t>& kmax_bytes, const In<std::uint64_t>& pmax_q32,
     const In<std::int64_t>& response_ps) {
     return {lossless,           strict,
-            mark_at_dequeue,    weight,
+            mark_at_dequeue,    cut_through,
+            weight,
             alpha_q16,          egress_alpha_q16,
             reserve_bytes,      xon_offset_bytes,
             values(headroom_bytes), values(kmin_bytes),
@@ -250,14 +251,14 @@ nb::dict totals(const Engine& engine) {
 
 Time ideal_ps(Bytes bytes, std::int64_t descriptors, Bytes mtu, Time issue_ps,
               const std::vector<std::int64_t>& rates_bps, const std::vector<Time>& delays_ps,
-              bool recurrence) {
+              bool recurrence, bool cut_through) {
     std::vector<Hop> hops;
     for (std::size_t i = 0; i < rates_bps.size(); ++i) {
         hops.push_back({rates_bps[i], delays_ps.at(i)});
     }
     const Segment segment(bytes, descriptors, mtu);
-    return recurrence ? ideal_by_recurrence(segment, hops, issue_ps)
-                      : ideal(segment, hops, issue_ps);
+    return recurrence ? ideal_by_recurrence(segment, hops, issue_ps, cut_through)
+                      : ideal(segment, hops, issue_ps, cut_through);
 }
 
 template <typename Engine>
@@ -320,7 +321,7 @@ NB_MODULE(_engine, m) {
     m.def("route_setting", &route_setting, nb::kw_only(), "groups"_a, "group"_a, "first"_a,
           "ports"_a, "host_first"_a, "host_ports"_a);
     m.def("discipline_setting", &discipline_setting, nb::kw_only(), "lossless"_a, "strict"_a,
-          "mark_at_dequeue"_a, "weight"_a, "alpha_q16"_a, "egress_alpha_q16"_a, "reserve_bytes"_a,
+          "mark_at_dequeue"_a, "cut_through"_a, "weight"_a, "alpha_q16"_a, "egress_alpha_q16"_a, "reserve_bytes"_a,
           "xon_offset_bytes"_a, "headroom_bytes"_a, "kmin_bytes"_a, "kmax_bytes"_a, "pmax_q32"_a,
           "response_ps"_a);
     m.def("dcqcn_setting", &dcqcn_setting, nb::kw_only(), "alpha_period_ps"_a, "cut_period_ps"_a,
@@ -341,5 +342,5 @@ NB_MODULE(_engine, m) {
     bind_engine<Core>(m, "Core");
 
     m.def("ideal_ps", &ideal_ps, nb::kw_only(), "bytes"_a, "descriptors"_a, "mtu"_a, "issue_ps"_a,
-          "rates_bps"_a, "delays_ps"_a, "recurrence"_a);
+          "rates_bps"_a, "delays_ps"_a, "recurrence"_a, "cut_through"_a = false);
 }

@@ -28,6 +28,8 @@ public:
     bool stalled() const { return stalled_; }
     std::int64_t stalls() const { return stalls_; }
 
+    bool enough(Bytes frame) const { return blocks_ >= credit_blocks(frame); }
+
     // The port is idle and this frame is first in its lane: may it start?
     bool may(Time now, Bytes frame) {
         wanted_ = credit_blocks(frame);

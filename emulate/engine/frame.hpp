@@ -25,6 +25,9 @@ inline constexpr Bytes cnp_wire = data_overhead + 16;
 // Priority flow control frame: the least Ethernet frame (IEEE 802.1Qbb).
 inline constexpr Bytes pause_wire = preamble_and_gap + 64;
 
+// What a switch must have of a frame to forward it: preamble and 64 bytes.
+inline constexpr Bytes header_wire = 8 + 64;
+
 // The shortest frame: one byte of payload.
 inline constexpr Bytes least_wire = std::min(data_overhead + 1, ack_wire);
 

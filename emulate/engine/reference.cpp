@@ -83,7 +83,7 @@ std::int64_t Reference::submit(const std::vector<FlowSetting>& flows) {
             const std::uint32_t port = paths_[flow.path + hop];
             hops.push_back({fabric_.rate_bps[port], ports_[port].delay});
         }
-        flow.ideal = ideal(flow.segment, hops, transport_.issue);
+        flow.ideal = ideal(flow.segment, hops, transport_.issue, discipline_.cut_through);
         taken.push_back(flow);
     }
     for (const Flow& flow : taken) {
@@ -124,7 +124,7 @@ void Reference::handle(const Event& event) {
         sent(port);
         break;
     case EventKind::arrival:
-        arrive(port);
+        lane == header ? head(port) : arrive(port);
         break;
     case EventKind::timer:
         if (lane < refresh) {
@@ -229,7 +229,9 @@ Bytes Reference::in_flight() const {
         if (packet.kind == FrameKind::data) total += packet.wire - data_overhead;
     };
     for (const Port& port : ports_) {
-        for (std::size_t i = 0; i < port.flying.size(); ++i) count(port.flying[i].id);
+        for (std::size_t i = 0; i < port.flying.size(); ++i) {
+            if (!port.flying[i].gone) count(port.flying[i].id);
+        }
         for (const Queue& queue : port.queue) {
             for (PacketId id = queue.list.head(); id != none; id = packets_[id].next) count(id);
         }

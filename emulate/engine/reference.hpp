@@ -87,6 +87,8 @@ struct Port {
     PacketId serving = none;
     Time began = 0;
     Wire flying;
+    std::size_t headed = 0;  // of them, those whose header is in
+    std::uint32_t came_by = 0;  // the port by which the frame in service came in
     std::uint8_t backlog = 0;  // priorities with waiting frames
     std::uint8_t paused = 0;   // priorities stopped by the peer
     std::uint8_t notify = 0;   // priorities whose pause state must be told to the peer
@@ -206,6 +208,7 @@ private:
     };
 
     enum Lane : std::uint32_t { expiry = 0, refresh = 8, storm = 24, post = 25, flow_timers = 32 };
+    enum ArrivalLane : std::uint32_t { whole = 0, header = 1 };
     enum class Cause { buffer, fault };
 
     // The loop (reference.cpp).
@@ -222,11 +225,13 @@ private:
     void start_pause(std::uint32_t port);
     void sent(std::uint32_t port);
     void arrive(std::uint32_t port);
-    void forward(std::uint32_t port, PacketId id);
+    void head(std::uint32_t port);
+    bool passes(const Flight& flight, std::uint32_t out) const;
+    bool forward(std::uint32_t port, PacketId id, bool by_header);
     void enqueue(std::uint32_t port, PacketId id);
     PacketId dequeue(std::uint32_t port, int priority);
     void mark(std::uint32_t port, Packet& packet, Bytes queue);
-    void departed(const Packet& packet, std::uint32_t egress);
+    void departed(const Packet& packet, std::uint32_t ingress, std::uint32_t egress);
     void obey(std::uint32_t port, std::uint32_t lane);
     void expire_pause(std::uint32_t port, int priority);
     void refresh_pause(std::uint32_t port, int priority);

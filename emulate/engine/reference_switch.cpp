@@ -56,8 +56,14 @@ void Reference::start(std::uint32_t port_id, PacketId id) {
     if (by_credits()) port.credits[packet.priority].take(packet.wire - preamble_and_gap);
     const Time left = serialise(port, packet.wire);
     const Time arrival = left + port.delay;
-    if (port.flying.empty()) at(arrival, EventKind::arrival, port.reverse, 0);
-    port.flying.push({arrival, id, loses(port_id, packet, arrival)});
+    port.came_by = packet.ingress;
+    if (port.flying.empty()) at(arrival, EventKind::arrival, port.reverse, whole);
+    port.flying.push(
+        {arrival, id, port.serialiser.per_byte(), loses(port_id, packet, arrival), false});
+    if (discipline_.cut_through && !ports_[port.reverse].at_host) {
+        at(now_ + port.serialiser.duration(header_wire) + port.delay, EventKind::arrival,
+           port.reverse, header);
+    }
     at(left, EventKind::sent, port_id, 0);
 }
 
@@ -110,7 +116,7 @@ void Reference::sent(std::uint32_t port_id) {
             Flow& flow = flows_[packet.flow];
             if (packet.kind == FrameKind::data) flow.blame.end(now_, held(flow, now_));
         } else {
-            departed(packet, port_id);
+            departed(packet, port.came_by, port_id);
         }
     }
     transmit(port_id);
@@ -119,9 +125,12 @@ void Reference::sent(std::uint32_t port_id) {
 // The last bit of the first frame in flight is in. The port is the receiving node's.
 void Reference::arrive(std::uint32_t port_id) {
     const std::uint32_t from_id = ports_[port_id].reverse;
-    Wire& flying = ports_[from_id].flying;
-    const Flight flight = flying.pop();
-    if (!flying.empty()) at(flying.front().arrival, EventKind::arrival, port_id, 0);
+    Port& from = ports_[from_id];
+    const Flight flight = from.flying.pop();
+    if (from.headed > 0) --from.headed;
+    if (!from.flying.empty()) {
+        at(from.flying.front().arrival, EventKind::arrival, port_id, whole);
+    }
     if (by_credits() && (flight.lost || ports_[port_id].at_host)) {
         repay(port_id, packets_[flight.id]);
     }
@@ -130,11 +139,38 @@ void Reference::arrive(std::uint32_t port_id) {
         return;
     }
     ++totals_.packet_hops;
+    if (flight.gone) return;
     if (ports_[port_id].at_host) {
         receive(flight.id);
     } else {
-        forward(port_id, flight.id);
+        forward(port_id, flight.id, false);
     }
+}
+
+// The header of the next frame in flight is in: it goes on at once, or waits for its last bit.
+void Reference::head(std::uint32_t port_id) {
+    Port& from = ports_[ports_[port_id].reverse];
+    Flight& flight = from.flying[from.headed++];
+    if (flight.lost) return;
+    const std::uint32_t out = hop_of(packets_[flight.id]);
+    if (out != port_id && passes(flight, out)) flight.gone = forward(port_id, flight.id, true);
+}
+
+// Cut-through: nothing waits or is in service at the port that the frame goes out by, nothing stops
+// it there, and the port is no faster than the frame comes in, or it would run out of bits.
+bool Reference::passes(const Flight& flight, std::uint32_t out) const {
+    const Port& egress = ports_[out];
+    const Packet& packet = packets_[flight.id];
+    const int priority = packet.priority;
+    if (egress.busy || egress.backlog != 0 || egress.notify != 0) return false;
+    if ((egress.paused & bit(priority)) != 0) return false;
+    if (by_credits() && !egress.credits[slot(priority)].enough(packet.wire - preamble_and_gap)) {
+        return false;
+    }
+    const std::int64_t rate =
+        egress.fault < 0 ? egress.per_byte_q16
+                         : faults_[slot(egress.fault)].per_byte_q16(now_, egress.per_byte_q16);
+    return rate >= flight.per_byte_q16;
 }
 
 std::uint32_t Reference::hop_of(const Packet& packet) const {
@@ -142,7 +178,9 @@ std::uint32_t Reference::hop_of(const Packet& packet) const {
     return paths_[(packet.kind == FrameKind::data ? flow.path : flow.back) + packet.hop];
 }
 
-void Reference::forward(std::uint32_t port_id, PacketId id) {
+// The frame goes to the port by which it leaves; false when there is no memory for it. With only its
+// header in, it is then still to be expected whole.
+bool Reference::forward(std::uint32_t port_id, PacketId id, bool by_header) {
     Packet& packet = packets_[id];
     const std::uint32_t out = hop_of(packet);
     const std::uint32_t node = ports_[port_id].node;
@@ -151,8 +189,8 @@ void Reference::forward(std::uint32_t port_id, PacketId id) {
     const Bytes stored = packet.wire - preamble_and_gap;
     const int priority = packet.priority;
     if (!by_credits() && !buffer.admit(port_id - first, priority, out - first, stored)) {
-        drop(out, id, Cause::buffer);
-        return;
+        if (!by_header) drop(out, id, Cause::buffer);
+        return false;
     }
     ++packet.hop;
     packet.ingress = port_id;
@@ -171,7 +209,8 @@ void Reference::forward(std::uint32_t port_id, PacketId id) {
                       egress.held(priority, now_));
     }
     Port& ingress = ports_[port_id];
-    if (!by_credits() && buffer.over(port_id - first, priority) && ingress.stops[slot(priority)].stop(now_)) {
+    const bool over = !by_credits() && buffer.over(port_id - first, priority);
+    if (over && ingress.stops[slot(priority)].stop(now_)) {
         ingress.notify |= bit(priority);
         const auto cause = first + static_cast<std::uint32_t>(buffer.holder(port_id - first, priority));
         observation_.pauses.begin(ingress.reverse, priority, cause, now_);
@@ -180,6 +219,7 @@ void Reference::forward(std::uint32_t port_id, PacketId id) {
         transmit(port_id);
     }
     transmit(out);
+    return true;
 }
 
 void Reference::enqueue(std::uint32_t port_id, PacketId id) {
@@ -229,23 +269,23 @@ void Reference::mark(std::uint32_t port_id, Packet& packet, Bytes queue) {
 }
 
 // A frame has left the switch: its memory is free, and its group may go on.
-void Reference::departed(const Packet& packet, std::uint32_t egress) {
+void Reference::departed(const Packet& packet, std::uint32_t came_by, std::uint32_t egress) {
     if (by_credits()) {
-        repay(packet.ingress, packet);
+        repay(came_by, packet);
         return;
     }
     const std::uint32_t node = ports_[egress].node;
     const auto first = static_cast<std::uint32_t>(fabric_.first[node]);
     SharedBuffer& buffer = *buffers_[node];
     const int priority = packet.priority;
-    const std::uint32_t ingress = packet.ingress - first;
+    const std::uint32_t ingress = came_by - first;
     buffer.release(ingress, priority, egress - first, packet.wire - preamble_and_gap);
-    Port& port = ports_[packet.ingress];
+    Port& port = ports_[came_by];
     if (!port.stops[slot(priority)].stopped() || !buffer.under(ingress, priority)) return;
     port.stops[slot(priority)].resume();
     observation_.pauses.end(port.reverse, priority, now_);
     port.notify |= bit(priority);
-    transmit(packet.ingress);
+    transmit(came_by);
 }
 
 // A pause frame takes effect at the scheduler of the port.

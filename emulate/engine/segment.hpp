@@ -17,7 +17,8 @@ class Segment {
 public:
     Segment() = default;
     Segment(Bytes bytes, std::int64_t descriptors, Bytes mtu)
-        : mtu_(mtu), small_(bytes / descriptors), longer_(bytes % descriptors), descriptors_(descriptors),
+        : bytes_(bytes), mtu_(mtu), small_(bytes / descriptors), longer_(bytes % descriptors),
+          descriptors_(descriptors),
           small_packets_(packets_of(small_)), long_packets_(packets_of(small_ + 1)) {
         const std::int64_t count =
             longer_ * long_packets_ + (descriptors - longer_) * small_packets_;
@@ -28,6 +29,7 @@ public:
     }
 
     Sequence packets() const { return packets_; }
+    Bytes bytes() const { return bytes_; }
 
     // How many work requests have all their packets before this one.
     std::int64_t complete(Sequence sequence) const {
@@ -67,6 +69,7 @@ private:
         return std::max<std::int64_t>(1, (bytes + mtu_ - 1) / mtu_);
     }
 
+    Bytes bytes_ = 0;
     Bytes mtu_ = 1;
     Bytes small_ = 0;
     std::int64_t longer_ = 0;

@@ -37,6 +37,7 @@ struct DisciplineSetting {
     std::uint8_t lossless = 0;  // one bit a priority
     std::uint8_t strict = 0;    // one bit a priority
     bool mark_at_dequeue = false;
+    bool cut_through = false;
     std::array<std::uint8_t, 8> weight{};
     std::int64_t alpha_q16 = 0;
     std::int64_t egress_alpha_q16 = 0;

@@ -11,7 +11,9 @@ namespace kvfabric {
 struct Flight {
     Time arrival = 0;  // of the last bit
     PacketId id = none;
+    std::int64_t per_byte_q16 = 0;
     bool lost = false;  // by a fault of the link
+    bool gone = false;  // cut through: on its way out of the next node already
 };
 
 // A ring that grows by doubling.

@@ -51,6 +51,13 @@ def test_infiniband_has_credits_and_neither_dcqcn_nor_pauses_nor_marks(tmp_path:
     assert not any("DCQCN" in line for line in lines)
 
 
+def test_forwarding_is_store_and_forward_unless_asked_otherwise(tmp_path: Path) -> None:
+    for keys, told in (("{}", "store and forward"), ("{cut_through: true}", "cut-through")):
+        scenario, ready = staged(tmp_path, f"{{discipline: {keys}}}")
+        assert settings_of(scenario, ready)["forwarding"].startswith(told)
+        assert ready.discipline.cut_through == ("cut" in told)
+
+
 @pytest.mark.parametrize(
     ("network", "word"),
     [
