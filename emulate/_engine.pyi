@@ -98,6 +98,8 @@ def discipline_setting(
     strict: int,
     mark_at_dequeue: bool,
     cut_through: bool,
+    watch_detect_ps: int,
+    watch_restore_ps: int,
     weight: Sequence[int],
     alpha_q16: int,
     egress_alpha_q16: int,
@@ -202,6 +204,24 @@ class Dcqcn:
     def target_bps(self) -> int: ...
     @property
     def alpha_q20(self) -> int: ...
+
+class Watchdog:
+    def __init__(self, detect_ps: int, restore_ps: int) -> None: ...
+
+    class Verdict(enum.Enum):
+        none = 0
+
+        drop = 1
+
+        restore = 2
+
+    def stopped(self, now_ps: int) -> None: ...
+    def watch(self, now_ps: int, stuck: bool) -> None: ...
+    def expire(self, now_ps: int) -> Watchdog.Verdict: ...
+    @property
+    def dropping(self) -> bool: ...
+    @property
+    def next_ps(self) -> int: ...
 
 class CreditSender:
     def __init__(self, blocks: int) -> None: ...

@@ -11,6 +11,7 @@ from typing import Final, Literal
 from emulate.headroom import RULES
 from emulate.marking import PROFILES, Threshold
 from topo.error import KvfabricError
+from topo.unit import PS_PER_MS
 
 PRIORITIES: Final = 8
 _MOST_ALPHA: Final = 64.0
@@ -18,6 +19,24 @@ _MOST_ALPHA: Final = 64.0
 
 class DisciplineError(KvfabricError):
     """A queue discipline that cannot be."""
+
+
+@dataclass(frozen=True, slots=True)
+class Watchdog:
+    """When a queue that its peer has stopped is given up, and taken back. Picoseconds.
+
+    detect_ps: frames have waited in the stopped queue for so long: it is dropped, and so is what
+        comes for it. restore_ps: no XOFF has come for so long. SONiC's defaults, 200 ms each
+        (sonic-net/sonic-utilities pfcwd/main.py; action drop).
+    """
+
+    detect_ps: int = 200 * PS_PER_MS
+    restore_ps: int = 200 * PS_PER_MS
+
+    def __post_init__(self) -> None:
+        for name, value in (("detect", self.detect_ps), ("restore", self.restore_ps)):
+            if value <= 0:
+                raise DisciplineError(f"watchdog {name} {value} ps: must be above 0; write 200ms")
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +57,7 @@ class Discipline:
     marking: the queue is looked at when a frame is put in, or when it is taken out.
     lossless: priorities under PFC (RoCE on priority 3: Cumulus Linux, RDMA over converged
         Ethernet).
+    watchdog: over every queue under PFC of every switch; None for none, as switches come.
     cut_through: a frame goes on when its first 64 bytes are in, if its egress is idle, unstopped
         and no faster; else, and by default, when it is in whole.
     strict: priorities served before the others, the highest first (there, CNP on priority 6).
@@ -54,6 +74,7 @@ class Discipline:
     ecn: str | Threshold = "sonic"
     marking: Literal["enqueue", "dequeue"] = "enqueue"
     cut_through: bool = False
+    watchdog: Watchdog | None = None
     lossless: tuple[int, ...] = (3,)
     strict: tuple[int, ...] = (6,)
     weights: tuple[int, ...] = (1,) * PRIORITIES
@@ -89,6 +110,11 @@ class Discipline:
             raise DisciplineError(f"marking {self.marking!r}: write enqueue or dequeue")
         _refuse_priorities("lossless", self.lossless)
         _refuse_priorities("strict", self.strict)
+        if self.watchdog is not None and not self.protected:
+            raise DisciplineError(
+                "watchdog: no class is under PFC, there is nothing to watch; leave it out, or "
+                "write pfc: true"
+            )
         if len(self.weights) != PRIORITIES or not all(1 <= w <= 255 for w in self.weights):
             raise DisciplineError(f"weights {self.weights}: write eight whole numbers, 1 to 255")
 

@@ -174,7 +174,7 @@ class PacketEmulator:
         to pacing is the fault of the port that marked last. Further totals:
         payload ``bytes_sent = bytes_delivered + bytes_discarded + bytes_dropped +
         bytes_in_flight``; ``drops_lossless``, which is an error of the run when not 0; and
-        ``drops_fault``, frames lost on a link that was down or lossy.
+        ``drops_fault``, frames lost on a link that was down or lossy, and ``drops_watchdog``.
         """
         flows: Table = dict(self._engine.flow_table())
         ports: Table = {

@@ -45,13 +45,18 @@ def core_lacks(discipline: Discipline, transport: Transport) -> str | None:
         "credits": transport.by_credits,
         "cut-through": discipline.cut_through,
         "send queues of one issuing thread": in_line,
+        "watchdog": discipline.watchdog is not None,
     }
     return next((name for name, asked in lacking.items() if asked), None)
 
 
 def in_effect(discipline: Discipline, transport: Transport) -> Discipline:
     """What of the discipline holds: under credits neither pauses nor marks do."""
-    return replace(discipline, pfc=False, ecn="off") if transport.by_credits else discipline
+    if not transport.by_credits:
+        return discipline
+    if discipline.watchdog is not None:
+        raise DisciplineError("watchdog: watches pauses, which infiniband has not; leave it out")
+    return replace(discipline, pfc=False, ecn="off")
 
 
 def refuse_storms(discipline: Discipline, faults: Sequence[Fault]) -> None:
@@ -178,6 +183,8 @@ def discipline_setting(
         strict=_bits(discipline.strict),
         mark_at_dequeue=discipline.marking == "dequeue",
         cut_through=discipline.cut_through,
+        watch_detect_ps=0 if discipline.watchdog is None else discipline.watchdog.detect_ps,
+        watch_restore_ps=0 if discipline.watchdog is None else discipline.watchdog.restore_ps,
         weight=list(discipline.weights),
         alpha_q16=round(discipline.alpha * 65536),
         egress_alpha_q16=round(discipline.egress_alpha * 65536),

@@ -13,7 +13,7 @@ _ALWAYS = (
 )
 _PACKET = (
     "Switches forward over equal-cost shortest paths; no virtual channels, "
-    "flowlets, spray or adaptive routing; no pause watchdog; a host never pauses its switch.",
+    "flowlets, spray or adaptive routing; a host never pauses its switch.",
     "Every hand-off opens new queue pairs, which start at line rate.",
 )
 _DCQCN = "DCQCN's settings decide the tail of colliding flows: compare `network.transport.preset`."

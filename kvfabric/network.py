@@ -1,10 +1,10 @@
 """The ``network`` of a scenario: what switches and NICs run, and how the report tells it."""
 
-from emulate.discipline import Discipline
+from emulate.discipline import Discipline, Watchdog
 from emulate.marking import Threshold
 from emulate.transport import Transport, TransportError
-from kvfabric.scenario import DisciplinePart, EcnPart, TransportPart
-from topo.unit import show_rate, show_size
+from kvfabric.scenario import DisciplinePart, EcnPart, TransportPart, WatchdogPart
+from topo.unit import show_duration, show_rate, show_size
 
 
 def discipline_of(part: DisciplinePart) -> Discipline:
@@ -15,7 +15,15 @@ def discipline_of(part: DisciplinePart) -> Discipline:
         alpha=float(part.alpha),
         ecn=_marking(part.ecn),
         cut_through=part.cut_through,
+        watchdog=_watchdog(part.watchdog),
     )
+
+
+def _watchdog(part: bool | WatchdogPart) -> Watchdog | None:
+    """The usual times for true."""
+    if isinstance(part, WatchdogPart):
+        return Watchdog(int(part.detect), int(part.restore))
+    return Watchdog() if part else None
 
 
 def _marking(ecn: str | bool | EcnPart) -> str | Threshold:
@@ -66,7 +74,12 @@ def network_told(rules: Discipline, sender: Transport, nic_bps: int) -> dict[str
         lanes = f"{show_size(sender.credits)} for each of 8 virtual lanes of a link"
         return {**told, "credits": lanes, "PFC": "none: credits", "ECN": "none"}
     pfc = f"on, headroom {rules.headroom}, alpha {rules.alpha:g}" if rules.pfc else "off"
-    return {**told, "PFC": pfc, "ECN": _marking_told(rules, nic_bps)}
+    watched = "none"
+    if rules.watchdog is not None:
+        times = rules.watchdog.detect_ps, rules.watchdog.restore_ps
+        watched = "drops after {}, restores after {}".format(*map(show_duration, times))
+    ecn = _marking_told(rules, nic_bps)
+    return {**told, "PFC": pfc, "pause watchdog": watched, "ECN": ecn}
 
 
 def _marking_told(rules: Discipline, nic_bps: int) -> str:

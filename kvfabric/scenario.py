@@ -159,6 +159,13 @@ class EcnPart(Part, frozen=True):
     pmax: Share
 
 
+class WatchdogPart(Part, frozen=True):
+    """How long a queue is stuck before it is dropped, and without XOFF before it is taken back."""
+
+    detect: Duration = written(Duration, "200ms")
+    restore: Duration = written(Duration, "200ms")
+
+
 class DisciplinePart(Part, frozen=True):
     """The queue disciplines of every switch port."""
 
@@ -167,6 +174,7 @@ class DisciplinePart(Part, frozen=True):
     alpha: Factor = written(Factor, "1/8")
     ecn: str | bool | EcnPart = "sonic"
     cut_through: bool = False
+    watchdog: bool | WatchdogPart = False
 
 
 class TransportPart(Part, frozen=True):

@@ -45,6 +45,7 @@ RouteSetting route_setting(std::int32_t groups, const In<std::int32_t>& group,
 
 DisciplineSetting discipline_setting(
     std::uint8_t lossless, std::uint8_t strict, bool mark_at_dequeue, bool cut_through,
+    Time watch_detect_ps, Time watch_restore_ps,
     const std::array<std::uint8_t, 8>& weight, std::int64_t alpha_q16,
     std::int64_t egress_alpha_q16, Bytes reserve_bytes, Bytes xon_offset_bytes,
     const In<std::int64_t>& headroom_bytes, const In<std::int64_t>& kmin_bytes,
@@ -52,6 +53,7 @@ DisciplineSetting discipline_setting(
     const In<std::int64_t>& response_ps) {
     return {lossless,           strict,
             mark_at_dequeue,    cut_through,
+            watch_detect_ps,    watch_restore_ps,
             weight,
             alpha_q16,          egress_alpha_q16,
             reserve_bytes,      xon_offset_bytes,
@@ -236,6 +238,7 @@ nb::dict totals(const Engine& engine) {
     table["drops_buffer"] = t.drops_buffer;
     table["drops_lossless"] = t.drops_lossless;
     table["drops_fault"] = t.drops_fault;
+    table["drops_watchdog"] = t.drops_watchdog;
     table["bytes_sent"] = t.bytes_sent;
     table["bytes_delivered"] = t.bytes_delivered;
     table["bytes_discarded"] = t.bytes_discarded;
@@ -321,7 +324,8 @@ NB_MODULE(_engine, m) {
     m.def("route_setting", &route_setting, nb::kw_only(), "groups"_a, "group"_a, "first"_a,
           "ports"_a, "host_first"_a, "host_ports"_a);
     m.def("discipline_setting", &discipline_setting, nb::kw_only(), "lossless"_a, "strict"_a,
-          "mark_at_dequeue"_a, "cut_through"_a, "weight"_a, "alpha_q16"_a, "egress_alpha_q16"_a, "reserve_bytes"_a,
+          "mark_at_dequeue"_a, "cut_through"_a,
+          "watch_detect_ps"_a, "watch_restore_ps"_a, "weight"_a, "alpha_q16"_a, "egress_alpha_q16"_a, "reserve_bytes"_a,
           "xon_offset_bytes"_a, "headroom_bytes"_a, "kmin_bytes"_a, "kmax_bytes"_a, "pmax_q32"_a,
           "response_ps"_a);
     m.def("dcqcn_setting", &dcqcn_setting, nb::kw_only(), "alpha_period_ps"_a, "cut_period_ps"_a,

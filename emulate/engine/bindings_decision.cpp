@@ -14,6 +14,7 @@
 #include "observe.hpp"
 #include "pause.hpp"
 #include "schedule.hpp"
+#include "watchdog.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -69,6 +70,18 @@ void bind_decisions(nb::module_& m) {
         .def_prop_ro("rate_bps", &Dcqcn::rate)
         .def_prop_ro("target_bps", &Dcqcn::target)
         .def_prop_ro("alpha_q20", &Dcqcn::alpha_q20);
+
+    nb::class_<Watchdog> watchdog(m, "Watchdog");
+    nb::enum_<Watchdog::Verdict>(watchdog, "Verdict")
+        .value("none", Watchdog::Verdict::none)
+        .value("drop", Watchdog::Verdict::drop)
+        .value("restore", Watchdog::Verdict::restore);
+    watchdog.def(nb::init<Time, Time>(), "detect_ps"_a, "restore_ps"_a)
+        .def("stopped", &Watchdog::stopped, "now_ps"_a)
+        .def("watch", &Watchdog::watch, "now_ps"_a, "stuck"_a)
+        .def("expire", &Watchdog::expire, "now_ps"_a)
+        .def_prop_ro("dropping", &Watchdog::dropping)
+        .def_prop_ro("next_ps", &Watchdog::next);
 
     nb::class_<CreditSender>(m, "CreditSender")
         .def(nb::init<std::int64_t>(), "blocks"_a)

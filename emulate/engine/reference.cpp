@@ -41,6 +41,9 @@ Reference::Reference(FabricSetting fabric, RouteSetting routes, DisciplineSettin
         port.scheduler = Scheduler(discipline_.strict, discipline_.weight);
         port.marker = Marker(discipline_.kmin[p], discipline_.kmax[p], discipline_.pmax_q32[p]);
         port.stops.fill(PauseSender(port.pause));
+        if (discipline_.watch_detect > 0) {
+            port.watchdogs.fill(Watchdog(discipline_.watch_detect, discipline_.watch_restore));
+        }
         port.credits.fill(CreditSender(transport_.credits / credit_block));
     }
     latched_.queued.assign(ports_.size(), 0);
@@ -129,6 +132,8 @@ void Reference::handle(const Event& event) {
     case EventKind::timer:
         if (lane < refresh) {
             expire_pause(port, static_cast<int>(lane));
+        } else if (lane >= watch && lane < storm) {
+            bark(port, static_cast<int>(lane - watch));
         } else if (lane == storm) {
             rage(port);
         } else if (lane == post) {

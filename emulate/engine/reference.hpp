@@ -28,6 +28,7 @@
 #include "route.hpp"
 #include "schedule.hpp"
 #include "setting.hpp"
+#include "watchdog.hpp"
 #include "wire.hpp"
 
 namespace kvfabric {
@@ -106,6 +107,8 @@ struct Port {
     std::array<PauseSender, 8> stops;  // of the ingress groups of this port
     std::array<bool, 8> expiry_due{};
     std::array<CreditSender, 8> credits;
+    std::array<Watchdog, 8> watchdogs;
+    std::array<bool, 8> watch_due{};
 
     // How long a priority has been stopped by now, by pause or for want of credits.
     Time held(int priority, Time now) const {
@@ -142,6 +145,7 @@ struct Totals {
     std::int64_t drops_buffer = 0;
     std::int64_t drops_lossless = 0;
     std::int64_t drops_fault = 0;
+    std::int64_t drops_watchdog = 0;
     Bytes bytes_sent = 0;
     Bytes bytes_delivered = 0;
     Bytes bytes_discarded = 0;
@@ -207,9 +211,16 @@ private:
         void placed(std::uint32_t flow, Time time) { engine.placed(flow, time); }
     };
 
-    enum Lane : std::uint32_t { expiry = 0, refresh = 8, storm = 24, post = 25, flow_timers = 32 };
+    enum Lane : std::uint32_t {
+        expiry = 0,
+        refresh = 8,
+        watch = 16,
+        storm = 24,
+        post = 25,
+        flow_timers = 32
+    };
     enum ArrivalLane : std::uint32_t { whole = 0, header = 1 };
-    enum class Cause { buffer, fault };
+    enum class Cause { buffer, fault, watchdog };
 
     // The loop (reference.cpp).
     void handle(const Event& event);
@@ -236,6 +247,8 @@ private:
     void expire_pause(std::uint32_t port, int priority);
     void refresh_pause(std::uint32_t port, int priority);
     void drop(std::uint32_t port, PacketId id, Cause cause);
+    void guard(std::uint32_t port, int priority);
+    void bark(std::uint32_t port, int priority);
 
     // Credits of virtual lanes (reference_credit.cpp).
     bool by_credits() const { return transport_.credits > 0; }

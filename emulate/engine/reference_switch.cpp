@@ -31,7 +31,12 @@ void Reference::transmit(std::uint32_t port_id) {
     const int priority =
         port.scheduler.pick(eligible, [&](int p) { return head_bytes(port, p); });
     if ((port.backlog & bit(priority)) != 0) {
-        start(port_id, dequeue(port_id, priority));
+        const PacketId id = dequeue(port_id, priority);
+        Packet& packet = packets_[id];
+        if (discipline_.mark_at_dequeue && !port.at_host && packet.kind == FrameKind::data) {
+            mark(port_id, packet, port.queue[slot(priority)].wire);
+        }
+        start(port_id, id);
     } else {
         send(port_id, priority);
     }
@@ -162,6 +167,7 @@ bool Reference::passes(const Flight& flight, std::uint32_t out) const {
     const Port& egress = ports_[out];
     const Packet& packet = packets_[flight.id];
     const int priority = packet.priority;
+    if (egress.watchdogs[slot(priority)].dropping()) return false;
     if (egress.busy || egress.backlog != 0 || egress.notify != 0) return false;
     if ((egress.paused & bit(priority)) != 0) return false;
     if (by_credits() && !egress.credits[slot(priority)].enough(packet.wire - preamble_and_gap)) {
@@ -188,6 +194,10 @@ bool Reference::forward(std::uint32_t port_id, PacketId id, bool by_header) {
     const auto first = static_cast<std::uint32_t>(fabric_.first[node]);
     const Bytes stored = packet.wire - preamble_and_gap;
     const int priority = packet.priority;
+    if (ports_[out].watchdogs[slot(priority)].dropping()) {
+        drop(out, id, Cause::watchdog);
+        return false;
+    }
     if (!by_credits() && !buffer.admit(port_id - first, priority, out - first, stored)) {
         if (!by_header) drop(out, id, Cause::buffer);
         return false;
@@ -203,6 +213,7 @@ bool Reference::forward(std::uint32_t port_id, PacketId id, bool by_header) {
         mark(out, packet, queue);
     }
     enqueue(out, id);
+    if ((egress.paused & bit(priority)) != 0) guard(out, priority);
     if (packet.last) {
         trail_.joined(egress.queue[slot(priority)].trail, packet.flow, packet.attempt,
                       static_cast<std::uint8_t>(packet.hop - 1), out, now_,
@@ -246,9 +257,6 @@ PacketId Reference::dequeue(std::uint32_t port_id, int priority) {
     if (queue.list.empty()) {
         port.backlog &= static_cast<std::uint8_t>(~bit(priority));
         if ((port.nic.lined() & bit(priority)) == 0) port.scheduler.emptied(priority);
-    }
-    if (discipline_.mark_at_dequeue && !port.at_host && packet.kind == FrameKind::data) {
-        mark(port_id, packet, queue.wire);
     }
     return id;
 }
@@ -301,6 +309,7 @@ void Reference::obey(std::uint32_t port_id, std::uint32_t lane) {
         if ((stopped & bit(priority)) != 0) {
             receiver.stop(now_, port.pause);
             port.paused |= bit(priority);
+            port.watchdogs[slot(priority)].stopped(now_);
             if (!port.expiry_due[slot(priority)]) {
                 port.expiry_due[slot(priority)] = true;
                 at(receiver.until(), EventKind::timer, port_id,
@@ -310,6 +319,7 @@ void Reference::obey(std::uint32_t port_id, std::uint32_t lane) {
             receiver.resume(now_);
             port.paused &= static_cast<std::uint8_t>(~bit(priority));
         }
+        guard(port_id, priority);
     }
     transmit(port_id);
 }
@@ -321,6 +331,7 @@ void Reference::expire_pause(std::uint32_t port_id, int priority) {
     if (port.at_host) touch(port_id);
     if (receiver.expire(now_)) {
         port.paused &= static_cast<std::uint8_t>(~bit(priority));
+        guard(port_id, priority);
         transmit(port_id);
     } else if (receiver.paused()) {
         port.expiry_due[slot(priority)] = true;
@@ -345,6 +356,8 @@ void Reference::drop(std::uint32_t port_id, PacketId id, Cause cause) {
     const bool lossless = (discipline_.lossless >> packet.priority & 1) != 0;
     if (cause == Cause::fault) {
         ++totals_.drops_fault;
+    } else if (cause == Cause::watchdog) {
+        ++totals_.drops_watchdog;
     } else {
         ++(lossless ? totals_.drops_lossless : totals_.drops_buffer);
     }

@@ -38,6 +38,8 @@ struct DisciplineSetting {
     std::uint8_t strict = 0;    // one bit a priority
     bool mark_at_dequeue = false;
     bool cut_through = false;
+    Time watch_detect = 0;  // 0: no watchdog
+    Time watch_restore = 0;
     std::array<std::uint8_t, 8> weight{};
     std::int64_t alpha_q16 = 0;
     std::int64_t egress_alpha_q16 = 0;

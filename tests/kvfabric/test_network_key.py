@@ -58,6 +58,16 @@ def test_forwarding_is_store_and_forward_unless_asked_otherwise(tmp_path: Path) 
         assert ready.discipline.cut_through == ("cut" in told)
 
 
+def test_a_watchdog_has_the_usual_times_unless_given_others(tmp_path: Path) -> None:
+    for keys, told in (
+        ("{}", "none"),
+        ("{watchdog: true}", "drops after 200 ms, restores after 200 ms"),
+        ("{watchdog: {detect: 20ms}}", "drops after 20 ms, restores after 200 ms"),
+    ):
+        scenario, ready = staged(tmp_path, f"{{discipline: {keys}}}")
+        assert settings_of(scenario, ready)["pause watchdog"] == told
+
+
 @pytest.mark.parametrize(
     ("network", "word"),
     [
@@ -65,6 +75,12 @@ def test_forwarding_is_store_and_forward_unless_asked_otherwise(tmp_path: Path) 
         ("{transport: {kind: infiniband, credits: 4KiB}}", "4160 B of one frame"),
         ("{transport: {kind: infiniband, credits: 2MiB}}", "above the buffer of switch"),
         ("{transport: {credits: 1MiB}}", "of infiniband only"),
+        ("{discipline: {watchdog: {detect: 0ms}}}", "must be above 0; write 200ms"),
+        ("{discipline: {pfc: false, watchdog: true}}", "nothing to watch"),
+        (
+            "{transport: {kind: infiniband}, discipline: {watchdog: true}}",
+            "which infiniband has not",
+        ),
         ("{transport: {kind: token_ring}}", "write rocev2 or infiniband"),
     ],
 )
