@@ -10,6 +10,7 @@ import platform
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Final
@@ -35,6 +36,7 @@ from kvfabric.request import RequestsPart
 from kvfabric.run import CellJob, fabric_fact, run_cell
 from kvfabric.sweep import sweep
 from topo.error import KvfabricError
+from traffic.trace.registry import shelf, take_over
 
 Progress = Callable[[float, str], None]
 """Called with the share of the work done (0..1) and a short note."""
@@ -103,7 +105,9 @@ def run_study(
 
         if missing:
             work = _Work(out)
-            sweep(missing, work, processes=processes, progress=tell)
+            # What was read to check the study is not read again by those who run it.
+            begin = partial(take_over, shelf())
+            sweep(missing, work, processes=processes, progress=tell, begin=begin)
         progress(1.0, f"{len(jobs)}/{len(jobs)} cells")
     return manifest
 

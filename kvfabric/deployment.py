@@ -61,10 +61,11 @@ def placed_of(
     for wanted in _wanted(scenario, fabric):
         deployment = _deployment(scenario, source, fabric, routes, wanted)
         pools = deployment.prefill, deployment.decode
-        if rules.mode == "colocated":
+        if rules.mode == "colocated" or rules.grows:
             with located(source, "serving", "chunk"):
                 for pool in pools:
                     rules.check_batch(pool.max_batch)
+        if rules.mode == "colocated":
             count = sum(len(pool.instances) for pool in pools)
             found.append(Placed(deployment, np.zeros((count, count), np.int32)))
             continue

@@ -45,9 +45,11 @@ def _report(steps: int) -> None:
             _steps.value += steps
 
 
-def _start(counter: "Synchronized[int]") -> None:
+def _start(counter: "Synchronized[int]", begin: Callable[[], None] | None) -> None:
     global _steps
     _steps = counter
+    if begin is not None:
+        begin()
     threading.Thread(target=_die_with_parent, daemon=True).start()
 
 
@@ -64,12 +66,14 @@ def sweep(
     *,
     processes: int,
     progress: Callable[[int, int], None],
+    begin: Callable[[], None] | None = None,
 ) -> None:
     """Do all jobs on ``processes`` local processes.
 
-    ``work`` must be importable by name. ``progress`` gets the jobs done and the steps done, at
-    least five times a second. The first failure stops the sweep and is raised; what is finished
-    stays. A worker that is killed (out of memory, say) raises `SweepError`.
+    ``work`` must be importable by name; ``begin`` too, which every process calls once, first.
+    ``progress`` gets the jobs done and the steps done, at least five times a second. The first
+    failure stops the sweep and is raised; what is finished stays. A worker that is killed (out of
+    memory, say) raises `SweepError`.
     """
     context = multiprocessing.get_context("spawn")
     counter: Any = context.Value("q", 0)
@@ -77,7 +81,7 @@ def sweep(
         max_workers=max(1, min(processes, len(jobs))),
         mp_context=context,
         initializer=_start,
-        initargs=(counter,),
+        initargs=(counter, begin),
     )
     finished = False
     try:

@@ -170,6 +170,11 @@ def test_a_demand_is_a_table_or_a_crowd(tmp_path: Path) -> None:
         ("serving: {mode: both}\n", REQUESTS, "s.yaml:9: serving.mode: "),
         ("serving: {preemption: swap}\n", REQUESTS, "only swap copies, and needs a rate"),
         ("serving: {mode: colocated, chunk: 64}\n", REQUESTS, "max_batch 256: one token each"),
+        (
+            "serving: {reserve: prompt, chunk: 256}\n",
+            REQUESTS,
+            "s.yaml:9: serving.chunk: max_batch",
+        ),
         ("serving: {mode: multi_node, span: 16}\n", REQUESTS, "tp 16: more tensor parallelism"),
         ("instance: {prefill: {times: none.csv}}\n", REQUESTS, "none.csv: No such file"),
         ("instance: {prefill: {times: s.yaml}}\n", REQUESTS, "s.yaml:1: missing column 'phase'"),

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import pickle
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from traffic.error import TraceError
-from traffic.trace.registry import Trace, trace
+from traffic.trace.registry import Shelf, Trace, shelf, take_over, trace
 from traffic.trace.text import Limit, Text
 from traffic.trace.tick import inside_tick, tick
 
@@ -314,3 +315,16 @@ def test_a_file_is_read_once_for_all_seeds_and_windows_of_counts_until_it_change
     path.write_text("arrival_s,input_tokens,output_tokens\n0,7,5\n", encoding="utf-8")
     assert trace(path).requests.input_tokens.tolist() == [7]
     assert read == [path, path]
+
+
+def test_what_one_process_has_read_another_takes_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text("arrival_s,input_tokens,output_tokens\n0,5,5\n1,6,6\n", encoding="utf-8")
+    trace(path)
+    handed = pickle.loads(pickle.dumps(shelf()))
+    monkeypatch.setattr("traffic.trace.registry._SHELF", Shelf())
+    monkeypatch.setattr(Text, "lines", lambda text: pytest.fail(f"{text.path} is read again"))
+    take_over(handed)
+    assert trace(path, seed=3).requests.input_tokens.tolist() == [5, 6]

@@ -6,7 +6,6 @@ trace's own time; its start becomes the start of the run; ``scale_rate`` then di
 """
 
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from itertools import chain
 from math import isfinite
 from pathlib import Path
@@ -74,7 +73,7 @@ def trace(
         raise TraceError(f"{path}: scale_length {scale_length:g}: write 0.001 to 1000, e.g. 2")
     if count is not None and count < 1:
         raise TraceError(f"{path}: count {count}: write at least 1")
-    read = _parsed(_File.at(path), end_ps, limit or Limit())
+    read = _SHELF.parsed(_File.at(path), end_ps, limit or Limit())
     found, table, exact = read.format, read.table, read.exact
     last_ps = int(table.arrival_ps[-1])
     notes: list[str] = []
@@ -134,11 +133,43 @@ class _Parsed:
     exact: bool
 
 
-@lru_cache(maxsize=2)
-def _parsed(file: _File, end_ps: int, limit: Limit) -> _Parsed:
-    """The file as read, once in a process as long as it stays the same."""
-    found, record = _read(Text(file.path, limit), end_ps)
-    return _Parsed(found, _table(record), record.exact)
+class Shelf:
+    """The trace files that were read last, so that seeds and alternatives share one reading.
+
+    A file that has changed is read again. A shelf can be handed to another process, which then
+    reads nothing anew (`shelf`, `take_over`).
+    """
+
+    def __init__(self) -> None:
+        self._parsed: dict[tuple[_File, int, Limit], _Parsed] = {}
+
+    def parsed(self, file: _File, end_ps: int, limit: Limit) -> _Parsed:
+        """The file as read up to ``end_ps``."""
+        key = (file, end_ps, limit)
+        if key not in self._parsed:
+            found, record = _read(Text(file.path, limit), end_ps)
+            while len(self._parsed) >= _MOST_SHELVED:
+                del self._parsed[next(iter(self._parsed))]
+            self._parsed[key] = _Parsed(found, _table(record), record.exact)
+        return self._parsed[key]
+
+    def add(self, other: "Shelf") -> None:
+        """Hold what another shelf holds as well."""
+        self._parsed |= other._parsed
+
+
+_MOST_SHELVED: Final = 2
+_SHELF: Final = Shelf()
+
+
+def shelf() -> Shelf:
+    """The shelf of this process."""
+    return _SHELF
+
+
+def take_over(other: Shelf) -> None:
+    """Let this process have what another has read."""
+    _SHELF.add(other)
 
 
 def _longer(table: RequestTable, by: float, path: Path) -> RequestTable:
