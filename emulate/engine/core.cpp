@@ -1,4 +1,4 @@
-#include "core.hpp"
+#include "core_link.hpp"
 
 #include <bit>
 

@@ -88,6 +88,22 @@ def test_a_group_is_released_below_its_threshold_by_the_offset():
     assert shared.occupied(0, 3) > shared.threshold - 10_000 - 300
 
 
+def test_a_group_is_not_released_while_it_uses_headroom():
+    # Others empty the pool: the threshold rises far above the group, whose headroom is still used.
+    shared = buffer(total=10_000, headroom=[500] + [0] * 7)
+    while shared.threshold > 3_000:
+        assert shared.admit(1, 3, 1, 100)
+    while not shared.over(0, 3):
+        assert shared.admit(0, 3, 2, 100)
+    assert shared.headroom_used(0, 3) == 100
+    while shared.occupied(1, 3):
+        shared.release(1, 3, 1, 100)
+    assert shared.threshold > shared.occupied(0, 3)
+    assert not shared.under(0, 3)
+    shared.release(0, 3, 2, 100)
+    assert shared.under(0, 3)
+
+
 def test_a_lossy_queue_drops_at_its_egress_threshold():
     shared = buffer(egress_q16=ONE // 2)
     count = 0

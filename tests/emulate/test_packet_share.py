@@ -114,7 +114,7 @@ def test_pause_makes_a_victim_as_slow_as_the_flow_that_it_shares_a_fifo_with(lab
     pairs = [(va, cold), (aa, hot), *((o, hot) for o in others)]
     small = Discipline(ecn="off", alpha=1 / 32)
     rates = long_run(lab, fabric, pairs, small, FREE, 20 * MS, 30 * MS)
-    assert rates == pytest.approx([40 * G / n] * (n + 1), rel=0.03)
+    assert rates == pytest.approx([40 * G / n] * (n + 1), rel=0.01)
 
 
 def test_without_the_congesting_flows_the_victim_is_not_one(lab):
@@ -136,7 +136,7 @@ def test_a_parking_lot_under_pause_is_fair_by_ingress_port(lab):
     pairs = [(local, sink), *((r, sink) for r in remote)]
     small = Discipline(ecn="off", alpha=1 / 32)
     rates = long_run(lab, fabric, pairs, small, FREE, 20 * MS, 30 * MS)
-    assert rates == pytest.approx([20 * G] + [20 * G / 3] * 3, rel=0.03)
+    assert rates == pytest.approx([20 * G] + [20 * G / 3] * 3, rel=0.01)
 
 
 @pytest.mark.parametrize("load", [0.5, 0.8])
