@@ -36,7 +36,8 @@ class Toolchain:
 
 
 def copy(to: Path) -> Path:
-    """Copies the sources; returns ``to``."""
+    """Copies the sources into a new directory; returns it."""
+    to.mkdir(parents=True, exist_ok=True)
     skip = shutil.ignore_patterns("__pycache__", "*.so", ".hypothesis")
     for room in ROOMS:
         shutil.copytree(ROOT / room, to / room, ignore=skip)

@@ -89,18 +89,19 @@ def test_a_group_is_released_below_its_threshold_by_the_offset():
 
 
 def test_a_group_is_not_released_while_it_uses_headroom():
-    # Others empty the pool: the threshold rises far above the group, whose headroom is still used.
+    # Five others leave: the threshold rises far above the group, whose headroom is still used.
     shared = buffer(total=10_000, headroom=[500] + [0] * 7)
-    while shared.threshold > 3_000:
-        assert shared.admit(1, 3, 1, 100)
+    fill(shared, range(1, 6))
     while not shared.over(0, 3):
-        assert shared.admit(0, 3, 2, 100)
+        assert shared.admit(0, 3, 7, 100)
+    assert shared.admit(0, 3, 7, 100)
     assert shared.headroom_used(0, 3) == 100
-    while shared.occupied(1, 3):
-        shared.release(1, 3, 1, 100)
-    assert shared.threshold > shared.occupied(0, 3)
+    for port in range(1, 6):
+        while shared.occupied(port, 3):
+            shared.release(port, 3, 7, 100)
+    assert shared.threshold > 2 * shared.occupied(0, 3)
     assert not shared.under(0, 3)
-    shared.release(0, 3, 2, 100)
+    shared.release(0, 3, 7, 100)
     assert shared.under(0, 3)
 
 
@@ -207,6 +208,23 @@ def test_deficit_round_robin_shares_bytes_by_weight(weights, sizes, eligible):
         # Each has had the same number of quanta, but for one and for less than one frame.
         slack = 1 + max(sizes[p] / (256 * weights[p]) for p in classes)
         assert max(rounds) - min(rounds) <= slack + 1
+
+
+def test_a_class_that_empties_loses_what_it_saved():
+    # A frame of 1,000 B needs four quanta of 256; three are lost when its class empties.
+    sizes = [100, 1000] + [0] * 6
+    fresh, emptied = _engine.Scheduler(0, [1] * 8), _engine.Scheduler(0, [1] * 8)
+    waited = 0
+    while fresh.pick(0b11, sizes) == 0:
+        waited += 1
+    assert waited >= 4 * 256 // 100 - 1
+    for _ in range(waited - 1):
+        assert emptied.pick(0b11, sizes) == 0
+    emptied.emptied(1)
+    again = 0
+    while emptied.pick(0b11, sizes) == 0:
+        again += 1
+    assert again > waited // 2
 
 
 def test_a_gap_is_answered_once_and_the_sender_goes_back():

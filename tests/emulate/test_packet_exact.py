@@ -1,5 +1,7 @@
 """Closed forms that one frame more or less would break: memory, marks, pauses, notifications."""
 
+import itertools
+
 import pytest
 
 from emulate.discipline import Discipline
@@ -127,3 +129,29 @@ def test_a_retransmission_meets_another_draw(lab, engine):
     )  # fmt: skip
     emulator.submit(lab.flows((a, b, 60 * 4096, 0)))
     assert 0 in lab.finish(emulator, until=10**12)
+
+
+def test_a_paced_flow_sends_its_wire_bytes_at_its_rate(lab, engine):
+    # Headers are a quarter of these frames: paced by payload alone, flows were as much faster.
+    fabric = lab.star(3, 100, 50_000)
+    a, c, b = lab.hosts(fabric)
+    transport = Transport(preset="paper", mtu=256)
+    emulator = PacketEmulator(
+        fabric, equal_cost(fabric), Discipline(ecn="dctcp"), transport, seed=1, engine=engine
+    )
+    emulator.submit(lab.flows((a, b, 4_000_000, 0), (c, b, 4_000_000, 0)))
+    port = int(fabric.ports.first[a])
+    seen = []
+    for now in range(20 * US, 600 * US, 10 * US):
+        emulator.advance(now)
+        telemetry = emulator.telemetry()
+        rate = int(telemetry.flows["rate_bps"][0])
+        seen.append((rate, int(telemetry.ports["tx_bytes"][port])))
+    steady = [
+        (rate, (sent - before) * 8 * 10**12 / (10 * US))
+        for (past, before), (rate, sent) in itertools.pairwise(seen)
+        if past == rate < 90 * G
+    ]
+    assert len(steady) > 10
+    for rate, measured in steady:
+        assert measured == pytest.approx(rate, abs=2 * 338 * 8 * 10**12 / (10 * US))

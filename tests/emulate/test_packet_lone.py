@@ -9,6 +9,8 @@ from emulate.discipline import Discipline
 from emulate.packet import PacketEmulator
 from emulate.path import Pathfinder
 from emulate.transport import Transport
+from topo.fabric import Switch
+from topo.family.registry import build
 from topo.route import equal_cost
 
 G = 10**9
@@ -198,3 +200,30 @@ def test_hashed_flows_spread_over_all_equal_paths(lab):
     assert len(counts) == 8
     # Eight bins of mean 100: each within five standard deviations of a fair draw.
     assert all(abs(count - 100) < 5 * (800 * 1 / 8 * 7 / 8) ** 0.5 for count in counts)
+
+
+def test_hashed_flows_use_every_lane_of_two_tiers(lab):
+    # Switches that hashed alike would choose alike, and leave half of the cores empty.
+    model = Switch(4, 100 * G)
+    fabric = build("fat_tree", {"k": 4, "nic_bps": 100 * G, "switch": model})
+    a, *_, b = lab.hosts(fabric)
+    emulator = PacketEmulator(fabric, equal_cost(fabric), QUIET, seed=1)
+    emulator.submit(lab.flows(*[(a, b, 1, 0)] * 800))
+    taken = [tuple(emulator.path(i)[1:3]) for i in range(800)]
+    counts = [taken.count(lane) for lane in set(taken)]
+    assert len(counts) == 4
+    assert all(abs(count - 200) < 5 * (800 * 1 / 4 * 3 / 4) ** 0.5 for count in counts)
+
+
+@pytest.mark.parametrize("window", [1, 2, 5])
+@pytest.mark.parametrize("engine", ["core", "reference"])
+def test_a_window_sends_so_many_frames_a_round_trip(lab, window, engine):
+    # Packet i + W starts when the ACK of packet i is in: a frame, an ACK and two cables later.
+    delay, frame, ack, rounds = 10_000_000, 4178 * 80, 86 * 80, 6
+    fabric = lab.chain([100 * G], [delay])
+    transport = Transport(control="none", window=window, ack_every=1)
+    emulator = PacketEmulator(fabric, equal_cost(fabric), QUIET, transport, seed=1, engine=engine)
+    a, b = lab.hosts(fabric)
+    emulator.submit(lab.flows((a, b, window * rounds * 4096, 0)))
+    trip = frame + delay + ack + delay
+    assert lab.finish(emulator)[0] == (rounds - 1) * trip + window * frame + delay
