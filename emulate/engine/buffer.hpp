@@ -60,6 +60,32 @@ public:
         return true;
     }
 
+    // Counts the frame if it surely fits and its group is surely not over then, whatever else has
+    // left meanwhile without a word: what has left only makes room, and a group whose headroom is
+    // empty keeps no memory of the order in which frames came and went.
+    bool admit_surely(std::size_t port, int priority, std::size_t egress, Bytes frame) {
+        Group& group = groups_[port * 8 + static_cast<std::size_t>(priority)];
+        Bytes& queue = queues_[egress * 8 + static_cast<std::size_t>(priority)];
+        const Bytes used = used_ + frame;
+        if (!lossless(priority)) {
+            if (used > pool_ || queue + frame > limit(setting_.egress_q16)) return false;
+            group.shared += frame;
+            used_ = used;
+            queue += frame;
+            return true;
+        }
+        if (group.headroom > 0 || used > pool_ ||
+            group.shared + frame > (setting_.alpha_q16 * (pool_ - used)) >> 16) {
+            return false;
+        }
+        const Bytes reserved = std::min(frame, setting_.reserve - group.reserve);
+        group.reserve += reserved;
+        group.shared += frame - reserved;
+        used_ += frame - reserved;
+        queue += frame;
+        return true;
+    }
+
     // After an arrival: must the sender of this group stop?
     bool over(std::size_t port, int priority) const {
         if (!lossless(priority)) return false;

@@ -57,7 +57,8 @@ void Core::add_port(std::size_t p) {
     const std::size_t far = index(fabric_.node[peer]);
     port.node = static_cast<std::uint32_t>(fabric_.node[p]);
     port.id = static_cast<std::uint32_t>(p);
-    port.peer = static_cast<std::uint32_t>(peer);
+    port.peer = &ports_[peer];
+    port.queues = &queues_[p * 8];
     port.local = static_cast<std::uint16_t>(p - node.first);
     port.keys = node.keys.data();
     port.leaves = node.leaves;
@@ -233,15 +234,22 @@ std::vector<Port> Core::ports() const {
         Port& row = rows.emplace_back();
         row.obeys = rest.obeys;
         row.most_waiting = port.most_waiting;
-        row.sent_bytes = port.sent_bytes;
-        row.sent_packets = port.sent_packets;
-        row.busy_time = port.busy_time;
+        const bool left = port.left_by(now_);
+        row.sent_bytes = port.sent_bytes + (left ? port.serving_wire : 0);
+        row.sent_packets = port.sent_packets + (left ? 1 : 0);
+        row.busy_time = left ? port.busy_by(now_) : port.busy_time;
         row.pauses = rest.pauses;
         row.blocked = rest.blocked;
         row.marked = port.marked;
-        row.drops = port.drops + ports_[port.peer].lost;
+        row.drops = port.drops + port.peer->lost;
     }
     return rows;
+}
+
+Totals Core::totals() const {
+    Totals all = worker_.totals;
+    for (const CorePort& port : ports_) all.events += port.left_by(now_) ? 1 : 0;
+    return all;
 }
 
 Bytes Core::in_flight() const {

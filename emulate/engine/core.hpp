@@ -51,7 +51,7 @@ public:
     // Tables as the reference has them, put together when asked for.
     std::vector<Flow> flows() const;
     std::vector<Port> ports() const;
-    const Totals& totals() const { return worker_.totals; }
+    Totals totals() const;
 
     // The ports that a flow's packets cross.
     std::vector<std::uint32_t> path(std::size_t flow) const;
@@ -127,11 +127,12 @@ private:
     void visit_host(Worker& worker, CoreNode& node, std::uint64_t limit);
 
     // A port (core_port.cpp).
-    void start(Worker& worker, CorePort& port, Frame frame, Bytes wire);
+    void start(Worker& worker, CorePort& port, Frame frame, Bytes wire, bool quiet);
+    void heed(CorePort& port);
     void start_pause(Worker& worker, CorePort& port);
     int finish(Worker& worker, CorePort& port);
     Frame take_arrival(Worker& worker, CorePort& port);
-    void wake(Worker& worker, std::uint32_t port);
+    void wake(Worker& worker, CorePort& port);
     void handle(Worker& worker, CoreNode& node, CorePort& port, EventKind kind);
     void look(Worker& worker, CoreNode& node, CorePort& port);
     void obey(Worker& worker, CoreNode& node, CorePort& port);
@@ -153,7 +154,10 @@ private:
     // A switch (core_switch.cpp).
     void forward(Worker& worker, CoreNode& node, CorePort& in);
     void depart(Worker& worker, CoreNode& node, CorePort& port, int priority);
-    void serve(Worker& worker, CorePort& port);
+    void serve(Worker& worker, CoreNode& node, CorePort& port);
+    void stop(Worker& worker, CoreNode& node, CorePort& in, int priority);
+    void settle_quiet(Worker& worker, CoreNode& node, CorePort& port);
+    void grow_exact(Worker& worker, CoreNode& node);
     void join_trail(Worker& worker, const CorePort& port, const Frame& frame);
     void leave_trail(Worker& worker, const CorePort& port, int priority);
     void mark(Worker& worker, CorePort& port, Frame& frame, Bytes queue);
@@ -183,9 +187,6 @@ private:
     // How long a priority of a port has been stopped by now.
     Time held(std::uint32_t port, int priority, Time now) const {
         return rest_[port].obeys[static_cast<std::size_t>(priority)].spent(now);
-    }
-    FrameQueue& queue_of(const CorePort& port, int priority) {
-        return queues_[port.id * 8 + static_cast<std::size_t>(priority)];
     }
 
     FabricSetting fabric_;

@@ -8,7 +8,6 @@ void Core::visit_host(Worker& worker, CoreNode& node, std::uint64_t limit) {
         const std::uint64_t next = node.next();
         if (next >= limit) break;
         worker.now = time_of(next);
-        ++worker.totals.events;
         CorePort& port = ports_[node.first + static_cast<std::uint32_t>(next & local_mask)];
         const auto kind = static_cast<EventKind>(next >> kind_shift & 15);
         if (kind == EventKind::arrival) {
@@ -22,7 +21,7 @@ void Core::visit_host(Worker& worker, CoreNode& node, std::uint64_t limit) {
         } else if (kind == EventKind::sent) {
             if (finish(worker, port) < 8) serviced(worker, port);
             pull(worker, node, port);
-            if (!port.busy()) port.refresh();
+            if (port.sent_key == idle_key) port.refresh();
         } else {
             handle(worker, node, port, kind);
         }
@@ -122,7 +121,12 @@ std::uint8_t Core::line_up(Worker& worker, CorePort& port) {
 
 // The port may be free: what the scheduler picks; of one class, answers go before data.
 void Core::pull(Worker& worker, CoreNode& node, CorePort& port) {
-    if (port.busy()) return;
+    if (port.left_by(worker.now)) finish(worker, port);
+    if (port.busy()) {
+        const bool next = (port.backlog | port.notify) != 0 || !rest_[port.id].nic.idle();
+        if (port.quiet && next) heed(port);
+        return;
+    }
     if (port.notify != 0) [[unlikely]] {
         start_pause(worker, port);
         return;
@@ -137,11 +141,10 @@ void Core::pull(Worker& worker, CoreNode& node, CorePort& port) {
             rest.wake = next;
             at(node, next, EventKind::send, port.id, 0);
         }
-        rest.blocked.idle(worker.now, (port.backlog | rest.nic.lined()) != 0);
         return;
     }
     const int priority = rest.scheduler.pick(eligible, [&](int p) {
-        if ((port.backlog & bit(p)) != 0) return wire_of(queue_of(port, p).front());
+        if ((port.backlog & bit(p)) != 0) return wire_of(port.queues[p].front());
         const std::uint32_t flow = rest.nic.head(p);
         return flows_[flow].segment.payload(senders_[flow].window.next()) + data_overhead;
     });
@@ -149,17 +152,16 @@ void Core::pull(Worker& worker, CoreNode& node, CorePort& port) {
         send(worker, node, port, priority);
         return;
     }
-    FrameQueue& queue = queue_of(port, priority);
+    FrameQueue& queue = port.queues[priority];
     const Frame frame = queue.pop();
     const Bytes wire = wire_of(frame);
-    observation_.queues[port.id].hold(port.waiting, ticks_);
     queue.wire -= wire;
     port.waiting -= wire;
     if (queue.empty()) {
         port.backlog &= static_cast<std::uint8_t>(~bit(priority));
         if ((rest.nic.lined() & bit(priority)) == 0) rest.scheduler.emptied(priority);
     }
-    start(worker, port, frame, wire);
+    start(worker, port, frame, wire, port.backlog == 0 && rest.nic.idle());
 }
 
 // The first in line of a priority sends one packet.
@@ -189,7 +191,7 @@ void Core::send(Worker& worker, CoreNode& node, CorePort& port, int priority) {
         rest.scheduler.emptied(priority);
     }
     arm(node, flow);
-    start(worker, port, frame, wire);
+    start(worker, port, frame, wire, false);
 }
 
 Shape Core::shape_of(std::uint32_t flow, Sequence sequence) const {
@@ -217,7 +219,7 @@ void Core::receive_data(Worker& worker, CoreNode& node, const Frame& frame) {
     (accepted ? worker.totals.bytes_delivered : worker.totals.bytes_discarded) += payload;
     if (verdict == GoBackNReceiver::Verdict::gap) {
         ++worker.totals.naks;
-        answer(worker, node, frame.flow(), Shape::nak, transport_.ack_class(receiver.priority));
+        answer(worker, node, frame.flow(), Shape::nak, receiver.priority);
     }
     const bool last = frame.shape() == Shape::last;
     const bool asks =
@@ -226,7 +228,7 @@ void Core::receive_data(Worker& worker, CoreNode& node, const Frame& frame) {
         (transport_.ack_message && flows_[frame.flow()].segment.ends_message(sequence));
     if (asks && (accepted || verdict == GoBackNReceiver::Verdict::duplicate)) {
         ++worker.totals.acks;
-        answer(worker, node, frame.flow(), Shape::ack, transport_.ack_class(receiver.priority));
+        answer(worker, node, frame.flow(), Shape::ack, receiver.priority);
     }
     if (accepted && last) {
         receiver.finish = worker.now;
@@ -243,12 +245,17 @@ void Core::answer(Worker& worker, CoreNode& node, std::uint32_t flow, Shape shap
     const Frame frame =
         Frame::make(flow, shape, receiver.window.expected(), priority, receiver.answers++);
     const Bytes wire = wire_of(frame);
-    FrameQueue& queue = queue_of(port, priority);
-    observation_.queues[port.id].hold(port.waiting, ticks_);
+    if (port.left_by(worker.now)) finish(worker, port);
+    port.most_waiting = std::max(port.most_waiting, port.waiting + wire);
+    const std::uint8_t others = port.notify | port.backlog | (port.paused & bit(priority));
+    if (!port.busy() && others == 0 && rest_[port.id].nic.idle()) {
+        start(worker, port, frame, wire, true);
+        return;
+    }
+    FrameQueue& queue = port.queues[priority];
     queue.push(frame);
     queue.wire += wire;
     port.waiting += wire;
-    port.most_waiting = std::max(port.most_waiting, port.waiting);
     port.backlog |= bit(priority);
     pull(worker, node, port);
 }

@@ -31,23 +31,26 @@ inline Time Core::serialise(Worker& worker, CorePort& port, Bytes wire) {
     return port.serialiser.finish(worker.now, wire);
 }
 
-// The port sends a frame: when it arrives, and whether it is lost on the way, is known now.
-inline void Core::start(Worker& worker, CorePort& port, Frame frame, Bytes wire) {
+// The port sends a frame: when it arrives, and whether it is lost on the way, is known now. It is
+// quiet when nothing follows from its end but that the port and its memory are free.
+inline void Core::start(Worker& worker, CorePort& port, Frame frame, Bytes wire, bool quiet) {
     const Time end = serialise(worker, port, wire);
     const Time arrival = end + port.delay;
-    port.sent_key = key(end, EventKind::sent, port.local);
     port.serving = static_cast<std::uint8_t>(frame.priority());
     port.serving_ingress = static_cast<std::uint16_t>(frame.stamp());
     port.serving_wire = static_cast<std::uint32_t>(wire);
     port.began = worker.now;
-    rest_[port.id].blocked.end(worker.now);
-    port.refresh();
+    port.quiet = quiet;
+    if (!quiet) {
+        port.sent_key = key(end, EventKind::sent, port.local);
+        port.refresh();
+    }
     frame.stamp(static_cast<std::uint64_t>(arrival - epoch_));
     if (port.fault >= 0 && loses(port, frame, worker.now, arrival)) [[unlikely]] frame.lose();
-    port.out.push(frame.head, frame.body, ports_[port.peer].in);
+    port.out.push(frame.head, frame.body, port.peer->in);
     // If the peer may have taken the frame before this one, it may not know of this one.
     if (port.latest <= worker.limit[port.peer_at_host ? hosts : switches]) {
-        wake(worker, port.peer);
+        wake(worker, *port.peer);
     }
     port.latest = frame.head;
     if (port.peer_at_host && frame.shape() == Shape::last) worker.possible.push(arrival);
@@ -57,8 +60,10 @@ inline void Core::start(Worker& worker, CorePort& port, Frame frame, Bytes wire)
 inline int Core::finish(Worker& worker, CorePort& port) {
     const int priority = port.serving;
     port.sent_key = idle_key;
-    port.busy_time += worker.now - port.began;
+    port.quiet = false;
+    port.busy_time += port.serialiser.end() - port.began;
     ++port.sent_packets;
+    ++worker.totals.events;
     port.serving = 8;
     if (port.pausing) {
         port.pausing = false;
@@ -69,6 +74,13 @@ inline int Core::finish(Worker& worker, CorePort& port) {
     return priority;
 }
 
+// Something may follow from the end of the frame in service: it becomes an event.
+inline void Core::heed(CorePort& port) {
+    port.quiet = false;
+    port.sent_key = key(port.serialiser.end(), EventKind::sent, port.local);
+    port.refresh();
+}
+
 inline Frame Core::take_arrival(Worker& worker, CorePort& port) {
     const Frame frame = port.in.pop();
     const std::uint64_t next = port.in.peek();
@@ -77,6 +89,7 @@ inline Frame Core::take_arrival(Worker& worker, CorePort& port) {
             ? idle_key
             : (next & ~flag_mask) | key(epoch_, EventKind::arrival, port.local);
     port.refresh();
+    ++worker.totals.events;
     if (frame.lost()) [[unlikely]] {
         lose(worker, port, frame);
     } else {

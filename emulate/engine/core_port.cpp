@@ -6,10 +6,12 @@ namespace kvfabric {
 // All events but the end of a frame and its arrival.
 void Core::handle(Worker& worker, CoreNode& node, CorePort& port, EventKind kind) {
     if (kind == EventKind::pause) {
+        ++worker.totals.events;
         obey(worker, node, port);
         look(worker, node, port);
         return;
     }
+    ++worker.totals.events;
     const std::uint32_t lane = take_timer(node).lane();
     if (kind == EventKind::send) {
         if (rest_[port.id].wake <= worker.now) rest_[port.id].wake = never;
@@ -34,18 +36,17 @@ void Core::look(Worker& worker, CoreNode& node, CorePort& port) {
     if (node.is_host) {
         pull(worker, node, port);
     } else {
-        serve(worker, port);
+        serve(worker, node, port);
     }
 }
 
 // Something is on its way to a port: its next events follow from what is in flight.
-void Core::wake(Worker& worker, std::uint32_t port_id) {
-    CorePort& port = ports_[port_id];
+void Core::wake(Worker& worker, CorePort& port) {
     const std::uint64_t frame = port.in.peek();
     if (frame != flight_empty) {
         port.arrival_key = (frame & ~flag_mask) | key(epoch_, EventKind::arrival, port.local);
     }
-    const std::uint64_t pause = rest_[port_id].pauses_in.peek();
+    const std::uint64_t pause = rest_[port.id].pauses_in.peek();
     if (pause != flight_empty) {
         port.pause_key = (pause & ~flag_mask) | key(epoch_, EventKind::pause, port.local);
     }
@@ -72,9 +73,9 @@ void Core::start_pause(Worker& worker, CorePort& port) {
         faults_[slot(port.fault)].down(worker.now, end + fabric_.delay[port.id])) {
         return;
     }
-    rest.pauses_out.push(word, 0, rest_[port.peer].pauses_in);
+    rest.pauses_out.push(word, 0, rest_[port.peer->id].pauses_in);
     if (rest.latest_pause <= worker.limit[port.peer_at_host ? hosts : switches]) {
-        wake(worker, port.peer);
+        wake(worker, *port.peer);
     }
     rest.latest_pause = word;
 }

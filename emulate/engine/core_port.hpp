@@ -28,14 +28,15 @@ inline constexpr std::uint64_t local_mask = (std::uint64_t{1} << kind_shift) - 1
 
 struct alignas(64) CorePort {
     // The next events here.
-    std::uint64_t sent_key = idle_key;  // idle_key: the port sends nothing
+    std::uint64_t sent_key = idle_key;  // idle_key: it sends nothing, or nothing follows then
     std::uint64_t arrival_key = idle_key;
     std::uint64_t pause_key = idle_key;
     std::uint64_t* keys = nullptr;  // of its node
     std::uint32_t leaves = 1;
     std::uint32_t node = 0;
     std::uint32_t id = 0;
-    std::uint32_t peer = 0;
+    CorePort* peer = nullptr;
+    FrameQueue* queues = nullptr;  // of its priorities
     FlightReader in;
 
     Serialiser serialiser;
@@ -53,6 +54,7 @@ struct alignas(64) CorePort {
 
     // The frame in service.
     bool pausing = false;  // it is a pause frame
+    bool quiet = false;    // nothing follows from its end but that the port is free: no event
     std::uint8_t serving = 8;  // its priority, 8 for none or a pause frame
     std::uint16_t serving_ingress = 0;
     std::uint32_t serving_wire = 0;
@@ -69,7 +71,12 @@ struct alignas(64) CorePort {
     std::int64_t drops = 0;
     std::int64_t lost = 0;  // of what the peer sent, to a fault
 
-    bool busy() const { return sent_key != idle_key; }
+    // Also true when the frame has left, and nobody has had to know yet.
+    bool busy() const { return sent_key != idle_key || quiet; }
+    Time busy_by(Time now) const {
+        return busy_time + (busy() ? std::min(now, serialiser.end()) - began : 0);
+    }
+    bool left_by(Time now) const { return quiet && serialiser.end() <= now; }
     void refresh() {
         set_leaf(keys, leaves, local, std::min({sent_key, arrival_key, pause_key}));
     }
@@ -102,6 +109,8 @@ struct CoreNode {
     std::uint32_t count = 0;
     std::uint32_t slot = 0;    // its place in its worker's tournament
     bool is_host = false;
+    std::uint16_t stopping = 0;  // ingress groups that it has stopped
+    bool exact = false;  // every frame's end is an event: some limit of its memory is near
     EventQueue timers;  // and sends
     std::optional<SharedBuffer> buffer;
 

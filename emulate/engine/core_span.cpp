@@ -147,7 +147,7 @@ void Core::latch_until(Time limit) {
 void Core::latch(Time tick) {
     for (std::size_t p = 0; p < ports_.size(); ++p) {
         const CorePort& port = ports_[p];
-        const Time busy = port.busy_time + (port.busy() ? tick - port.began : 0);
+        const Time busy = port.busy_by(tick);
         latched_.queued[p] = port.waiting;
         latched_.paused[p] = port.paused;
         latched_.utilisation[p] =

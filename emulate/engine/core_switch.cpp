@@ -4,11 +4,11 @@
 namespace kvfabric {
 
 void Core::visit_switch(Worker& worker, CoreNode& node, std::uint64_t limit) {
+    node.exact = node.stopping > 0;
     for (;;) {
         const std::uint64_t next = node.next();
         if (next >= limit) break;
         worker.now = time_of(next);
-        ++worker.totals.events;
         CorePort& port = ports_[node.first + static_cast<std::uint32_t>(next & local_mask)];
         const auto kind = static_cast<EventKind>(next >> kind_shift & 15);
         if (kind == EventKind::arrival) {
@@ -17,8 +17,8 @@ void Core::visit_switch(Worker& worker, CoreNode& node, std::uint64_t limit) {
             if (const int priority = finish(worker, port); priority < 8) {
                 depart(worker, node, port, priority);
             }
-            serve(worker, port);
-            if (!port.busy()) port.refresh();
+            serve(worker, node, port);
+            if (port.sent_key == idle_key) port.refresh();
         } else {
             handle(worker, node, port, kind);
         }
@@ -35,14 +35,21 @@ void Core::forward(Worker& worker, CoreNode& node, CorePort& in) {
     CorePort& out = ports_[paths_[(data ? route.there : route.back) + frame.hop()]];
     const Bytes wire = wire_of(frame);
     const int priority = frame.priority();
+    if (out.left_by(worker.now)) settle_quiet(worker, node, out);
     SharedBuffer& buffer = *node.buffer;
-    if (!buffer.admit(in.local, priority, out.local, wire - preamble_and_gap)) {
-        drop(worker, out, frame, wire);
-        return;
+    const Bytes stored = wire - preamble_and_gap;
+    bool over = false;
+    if (node.exact || !buffer.admit_surely(in.local, priority, out.local, stored)) [[unlikely]] {
+        if (!node.exact) grow_exact(worker, node);
+        if (!buffer.admit(in.local, priority, out.local, stored)) {
+            drop(worker, out, frame, wire);
+            return;
+        }
+        over = buffer.over(in.local, priority) && (in.stopping & bit(priority)) == 0;
     }
     frame.next_hop();
     frame.stamp(in.local);
-    FrameQueue& queue = queue_of(out, priority);
+    FrameQueue& queue = out.queues[priority];
     if (data && !discipline_.mark_at_dequeue) {
         const bool own = out.serving == priority;
         if (out.marker.possible(queue.wire + (own ? out.serving_wire : 0))) {
@@ -57,29 +64,50 @@ void Core::forward(Worker& worker, CoreNode& node, CorePort& in) {
         if (at_once) leave_trail(worker, out, priority);
     }
     if (!at_once) {
-        observation_.queues[out.id].hold(out.waiting, ticks_);
         queue.push(frame);
         queue.wire += wire;
         out.waiting += wire;
         out.backlog |= bit(priority);
     }
-    if (buffer.over(in.local, priority) && (in.stopping & bit(priority)) == 0) {
-        PauseSender& sender = rest_[in.id].stops[slot(priority)];
-        sender.stop(worker.now);
-        in.stopping |= bit(priority);
-        in.notify |= bit(priority);
-        observation_.pauses.begin(
-            in.peer, priority,
-            node.first + static_cast<std::uint32_t>(buffer.holder(in.local, priority)),
-            worker.now);
-        at(node, sender.next(), EventKind::timer, in.id,
-           refresh + static_cast<std::uint32_t>(priority));
-        serve(worker, in);
-    }
+    if (over) [[unlikely]] stop(worker, node, in, priority);
     if (at_once) {
-        start(worker, out, frame, wire);
-    } else {
-        serve(worker, out);
+        start(worker, out, frame, wire, !node.exact && out.backlog == 0);
+    } else if (out.quiet) {
+        heed(out);
+    } else if (!out.busy()) {
+        serve(worker, node, out);
+    }
+}
+
+// The group is over its threshold: the peer must stop.
+void Core::stop(Worker& worker, CoreNode& node, CorePort& in, int priority) {
+    PauseSender& sender = rest_[in.id].stops[slot(priority)];
+    sender.stop(worker.now);
+    ++node.stopping;
+    in.stopping |= bit(priority);
+    in.notify |= bit(priority);
+    at(node, sender.next(), EventKind::timer, in.id,
+       refresh + static_cast<std::uint32_t>(priority));
+    serve(worker, node, in);
+}
+
+// The last bit of a quiet frame has left, some time ago.
+void Core::settle_quiet(Worker& worker, CoreNode& node, CorePort& port) {
+    const int priority = finish(worker, port);
+    node.buffer->release(port.serving_ingress, priority, port.local,
+                         Bytes{port.serving_wire} - preamble_and_gap);
+}
+
+// From now on, to the end of the visit at least, memory is free at the instant at which it is.
+void Core::grow_exact(Worker& worker, CoreNode& node) {
+    node.exact = true;
+    for (std::uint32_t i = 0; i < node.count; ++i) {
+        CorePort& port = ports_[node.first + i];
+        if (port.left_by(worker.now)) {
+            settle_quiet(worker, node, port);
+        } else if (port.quiet) {
+            heed(port);
+        }
     }
 }
 
@@ -91,31 +119,31 @@ void Core::depart(Worker& worker, CoreNode& node, CorePort& port, int priority) 
     CorePort& in = ports_[node.first + port.serving_ingress];
     if ((in.stopping >> priority & 1) == 0 || !buffer.under(ingress, priority)) return;
     rest_[in.id].stops[slot(priority)].resume();
-    observation_.pauses.end(in.peer, priority, worker.now);
+    --node.stopping;
     in.stopping &= static_cast<std::uint8_t>(~bit(priority));
     in.notify |= bit(priority);
-    serve(worker, in);
+    serve(worker, node, in);
 }
 
 // The port may be free: pause frames first, then what the scheduler picks.
-void Core::serve(Worker& worker, CorePort& port) {
-    if (port.busy()) return;
+void Core::serve(Worker& worker, CoreNode& node, CorePort& port) {
+    if (port.left_by(worker.now)) settle_quiet(worker, node, port);
+    if (port.busy()) {
+        if (port.quiet && (port.backlog | port.notify) != 0) heed(port);
+        return;
+    }
     if (port.notify != 0) {
         start_pause(worker, port);
         return;
     }
     const auto eligible = static_cast<std::uint8_t>(port.backlog & ~port.paused);
-    if (eligible == 0) {
-        rest_[port.id].blocked.idle(worker.now, port.backlog != 0);
-        return;
-    }
+    if (eligible == 0) return;
     Scheduler& scheduler = rest_[port.id].scheduler;
     const int priority = scheduler.pick(
-        eligible, [&](int p) { return wire_of(queue_of(port, p).front()); });
-    FrameQueue& queue = queue_of(port, priority);
+        eligible, [&](int p) { return wire_of(port.queues[p].front()); });
+    FrameQueue& queue = port.queues[priority];
     Frame frame = queue.pop();
     const Bytes wire = wire_of(frame);
-    observation_.queues[port.id].hold(port.waiting, ticks_);
     queue.wire -= wire;
     port.waiting -= wire;
     if (frame.shape() == Shape::last) [[unlikely]] leave_trail(worker, port, priority);
@@ -127,7 +155,7 @@ void Core::serve(Worker& worker, CorePort& port) {
         port.marker.possible(queue.wire)) {
         mark(worker, port, frame, queue.wire);
     }
-    start(worker, port, frame, wire);
+    start(worker, port, frame, wire, !node.exact && port.backlog == 0);
 }
 
 // A copy of a flow's last packet waits at the port from now on.

@@ -40,6 +40,9 @@ public:
     // The priorities with a queue pair in line.
     std::uint8_t lined() const { return lined_; }
 
+    // No queue pair can send or will without an event of its own.
+    bool idle() const { return lined_ == 0 && waiting_.empty(); }
+
     // The first in line of a priority that has one.
     std::uint32_t head(int priority) const { return lines_[slot(priority)].head; }
 

@@ -26,7 +26,7 @@ public:
     int pick(std::uint8_t eligible, HeadBytes&& head_bytes) {
         const auto first = static_cast<std::uint8_t>(eligible & strict_);
         if (first != 0) return std::bit_width(first) - 1;
-        if (std::has_single_bit(eligible)) return std::countr_zero(eligible);
+        if ((eligible & (eligible - 1)) == 0) return std::countr_zero(eligible);
         for (;;) {
             const auto turn = static_cast<std::size_t>(turn_);
             if ((eligible >> turn_ & 1) != 0) {
