@@ -27,6 +27,7 @@ struct BufferSetting {
     std::int64_t egress_q16 = 0;    // of a lossy queue
     std::uint8_t lossless = 0;      // one bit a priority
     std::vector<Bytes> headroom;    // of each port, for each lossless priority
+    bool shares = true;             // does it have to know the holder of a group?
 };
 
 class SharedBuffer {
@@ -37,7 +38,9 @@ public:
         std::size_t count = 0;
         for (int priority = 0; priority < 8; ++priority) {
             if (!lossless(priority)) continue;
-            share_of_[static_cast<std::size_t>(priority)] = count++ * ports() * ports();
+            if (setting.shares) {
+                share_of_[static_cast<std::size_t>(priority)] = count++ * ports() * ports();
+            }
             for (const Bytes headroom : setting.headroom) pool_ -= headroom + setting.reserve;
         }
         shares_.assign(count * ports() * ports(), 0);
@@ -52,7 +55,7 @@ public:
             group.shared += frame;
             used_ += frame;
         } else if (place(group, port, frame)) {
-            share(port, priority)[egress] += frame;
+            if (setting_.shares) share(port, priority)[egress] += frame;
         } else {
             return false;
         }
@@ -82,6 +85,7 @@ public:
         group.reserve += reserved;
         group.shared += frame - reserved;
         used_ += frame - reserved;
+        if (setting_.shares) share(port, priority)[egress] += frame;
         queue += frame;
         return true;
     }
@@ -97,7 +101,7 @@ public:
     void release(std::size_t port, int priority, std::size_t egress, Bytes frame) {
         Group& group = groups_[port * 8 + static_cast<std::size_t>(priority)];
         queues_[egress * 8 + static_cast<std::size_t>(priority)] -= frame;
-        if (lossless(priority)) share(port, priority)[egress] -= frame;
+        if (setting_.shares && lossless(priority)) share(port, priority)[egress] -= frame;
         const Bytes from_headroom = std::min(frame, group.headroom);
         group.headroom -= from_headroom;
         const Bytes from_shared = std::min(frame - from_headroom, group.shared);

@@ -1,7 +1,5 @@
 #include "core_link.hpp"
 
-#include <bit>
-
 namespace kvfabric {
 
 namespace {
@@ -17,8 +15,8 @@ Core::Core(FabricSetting fabric, RouteSetting routes, DisciplineSetting discipli
       transport_(std::move(transport)), router_(fabric_, std::move(routes)), seed_(mix(seed)),
       ports_(fabric_.node.size()), rest_(ports_.size()), queues_(ports_.size() * 8),
       lines_(queues_.size()),
-      nodes_(fabric_.is_switch.size()), control_(controls(transport_)), observation_(ports_.size()), tick_(tick),
-      next_tick_(tick) {
+      nodes_(fabric_.is_switch.size()), control_(controls(transport_)),
+      observation_(ports_.size()), tick_(tick), next_tick_(tick) {
     shape_wire_ = {transport_.mtu + data_overhead, 0, 0, ack_wire, ack_wire, cnp_wire, 0, 0};
     for (std::size_t n = 0; n < nodes_.size(); ++n) add_node(n);
     for (std::size_t p = 0; p < ports_.size(); ++p) add_port(p);
@@ -43,10 +41,13 @@ void Core::add_node(std::size_t n) {
     CoreNode& node = nodes_[n];
     node.first = static_cast<std::uint32_t>(fabric_.first[n]);
     node.count = static_cast<std::uint32_t>(fabric_.first[n + 1]) - node.first;
-    node.leaves = std::bit_ceil(std::max(node.count, 1U));
-    node.keys.assign(2 * std::size_t{node.leaves}, idle_key);
+    node.leaves = Leaves(node.count);
+    node.ports = ports_.data() + node.first;
     node.is_host = fabric_.is_switch[n] == 0;
-    if (!node.is_host) node.buffer.emplace(buffer_setting(fabric_, discipline_, n));
+    if (node.is_host) return;
+    BufferSetting setting = buffer_setting(fabric_, discipline_, n);
+    setting.shares = false;  // asked for rarely, and found in the queues
+    node.buffer.emplace(setting);
 }
 
 void Core::add_port(std::size_t p) {
@@ -60,12 +61,12 @@ void Core::add_port(std::size_t p) {
     port.peer = &ports_[peer];
     port.queues = &queues_[p * 8];
     port.local = static_cast<std::uint16_t>(p - node.first);
-    port.keys = node.keys.data();
-    port.leaves = node.leaves;
+    port.leaves = &node.leaves;
     port.peer_at_host = fabric_.is_switch[far] == 0;
     port.serialiser = Serialiser(fabric_.rate_bps[p]);
     port.delay = fabric_.delay[p] + fabric_.latency[index(fabric_.node[p])];
-    port.marker = Marker(discipline_.kmin[p], discipline_.kmax[p], discipline_.pmax_q32[p]);
+    rest.marker = Marker(discipline_.kmin[p], discipline_.kmax[p], discipline_.pmax_q32[p]);
+    port.unmarked = rest.marker.unmarked();
     port.out.open(ports_[peer].in);
     rest.scheduler = Scheduler(discipline_.strict, discipline_.weight);
     rest.pauses_out.open(rest_[peer].pauses_in);
@@ -234,14 +235,15 @@ std::vector<Port> Core::ports() const {
         Port& row = rows.emplace_back();
         row.obeys = rest.obeys;
         row.most_waiting = port.most_waiting;
-        const bool left = port.left_by(now_);
-        row.sent_bytes = port.sent_bytes + (left ? port.serving_wire : 0);
-        row.sent_packets = port.sent_packets + (left ? 1 : 0);
-        row.busy_time = left ? port.busy_by(now_) : port.busy_time;
+        // A frame counts when it has left.
+        const bool serving = port.serving_at(now_);
+        row.sent_bytes = port.sent_bytes - (serving ? port.serving_wire : 0);
+        row.sent_packets = port.sent_packets - (serving ? 1 : 0);
+        row.busy_time = port.busy_time - (serving ? port.serialiser.end() - port.began : 0);
         row.pauses = rest.pauses;
         row.blocked = rest.blocked;
-        row.marked = port.marked;
-        row.drops = port.drops + port.peer->lost;
+        row.marked = rest.marked;
+        row.drops = rest.drops + rest_[port.peer->id].lost;
     }
     return rows;
 }

@@ -80,6 +80,7 @@ private:
         std::vector<std::uint32_t> completed;
         std::vector<FlowFact> facts;
         std::vector<FlowMark> marks;  // of each flow
+        std::vector<StopFact> stops;
         Trail trail;
         Totals totals;
         std::int64_t spans = 0;
@@ -121,6 +122,7 @@ private:
     void latch_until(Time limit);
     void latch(Time tick);
     void gather();
+    void log_stops();
 
     // What a visit does (core_switch.cpp, core_host.cpp).
     void visit_switch(Worker& worker, CoreNode& node, std::uint64_t limit);
@@ -129,6 +131,8 @@ private:
     // A port (core_port.cpp).
     void start(Worker& worker, CorePort& port, Frame frame, Bytes wire, bool quiet);
     void heed(CorePort& port);
+    void stay_idle(Worker& worker, CorePort& port, bool waiting);
+    void unblock(Worker& worker, CorePort& port);
     void start_pause(Worker& worker, CorePort& port);
     int finish(Worker& worker, CorePort& port);
     Frame take_arrival(Worker& worker, CorePort& port);
@@ -141,6 +145,7 @@ private:
     void at(CoreNode& node, Time time, EventKind kind, std::uint32_t port, std::uint32_t lane);
     Event take_timer(CoreNode& node);
     void time_next(CoreNode& node);
+    void pauses_next(CoreNode& node);
     Bytes wire_of(const Frame& frame) const;
     Sequence sequence_of(const Frame& frame) const;
 
@@ -155,7 +160,9 @@ private:
     void forward(Worker& worker, CoreNode& node, CorePort& in);
     void depart(Worker& worker, CoreNode& node, CorePort& port, int priority);
     void serve(Worker& worker, CoreNode& node, CorePort& port);
-    void stop(Worker& worker, CoreNode& node, CorePort& in, int priority);
+    void stop(Worker& worker, CoreNode& node, CorePort& in, int priority, std::uint32_t cause);
+    std::uint32_t holder(const CoreNode& node, const CorePort& in, int priority,
+                         const CorePort& out, Bytes stored) const;
     void settle_quiet(Worker& worker, CoreNode& node, CorePort& port);
     void grow_exact(Worker& worker, CoreNode& node);
     void join_trail(Worker& worker, const CorePort& port, const Frame& frame);

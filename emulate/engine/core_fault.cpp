@@ -6,11 +6,12 @@ namespace kvfabric {
 void Core::befall(const std::vector<FaultSetting>& faults) {
     for (const FaultSetting& fault : faults) {
         CorePort& port = ports_[fault.port];
-        if (port.fault < 0) {
-            port.fault = static_cast<std::int32_t>(faults_.size());
+        if (!port.faulty) {
+            port.faulty = true;
+            rest_[port.id].fault = static_cast<std::uint32_t>(faults_.size());
             faults_.emplace_back();
         }
-        faults_[slot(port.fault)].add(fault);
+        faults_[rest_[port.id].fault].add(fault);
         if (fault.kind != FaultKind::storm) continue;
         CoreNode& node = nodes_[port.node];
         at(node, fault.from, EventKind::timer, fault.port, storm);
@@ -20,7 +21,7 @@ void Core::befall(const std::vector<FaultSetting>& faults) {
 
 // Will a frame that starts be lost on its way to the next node?
 bool Core::loses(const CorePort& port, const Frame& frame, Time start, Time arrival) const {
-    const LinkFault& fault = faults_[slot(port.fault)];
+    const LinkFault& fault = faults_[rest_[port.id].fault];
     if (fault.down(start, arrival)) return true;
     const std::uint64_t loss = fault.loss_q32(start, arrival);
     if (loss == 0) return false;
@@ -31,7 +32,7 @@ bool Core::loses(const CorePort& port, const Frame& frame, Time start, Time arri
 
 // A storm begins, goes on or ends: its port tells the peer to stop, or what the buffer says.
 void Core::rage(Worker& worker, CoreNode& node, CorePort& port) {
-    const LinkFault& fault = faults_[slot(port.fault)];
+    const LinkFault& fault = faults_[rest_[port.id].fault];
     port.storming = fault.storming(worker.now) ? discipline_.lossless : std::uint8_t{0};
     port.notify |= discipline_.lossless;
     const Time next = fault.storm_again(worker.now, rest_[port.id].pause / 2);
@@ -41,7 +42,7 @@ void Core::rage(Worker& worker, CoreNode& node, CorePort& port) {
 
 // A frame that the peer sent would be here now.
 void Core::lose(Worker& worker, CorePort& port, const Frame& frame) {
-    ++port.lost;
+    ++rest_[port.id].lost;
     ++worker.totals.drops_fault;
     worker.facts.push_back({worker.now, frame.flow(), false});
     if (is_data(frame.shape())) worker.totals.bytes_dropped += wire_of(frame) - data_overhead;

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <array>
+#include <tuple>
 
 #include "blame.hpp"
 #include "dcqcn.hpp"
@@ -71,6 +72,20 @@ struct FlowMark {
 
     bool operator<(const FlowMark& other) const {
         return at != other.at ? at < other.at : port < other.port;
+    }
+};
+
+// A port has been stopped, or told to go on. Facts of one instant begin after others have ended.
+struct StopFact {
+    Time time = 0;
+    bool begins = false;
+    std::uint8_t priority = 0;
+    std::uint32_t port = 0;
+    std::uint32_t cause = 0;
+
+    bool operator<(const StopFact& other) const {
+        return std::tie(time, begins, port, priority) <
+               std::tie(other.time, other.begins, other.port, other.priority);
     }
 };
 

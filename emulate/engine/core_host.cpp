@@ -8,7 +8,7 @@ void Core::visit_host(Worker& worker, CoreNode& node, std::uint64_t limit) {
         const std::uint64_t next = node.next();
         if (next >= limit) break;
         worker.now = time_of(next);
-        CorePort& port = ports_[node.first + static_cast<std::uint32_t>(next & local_mask)];
+        CorePort& port = node.ports[next & local_mask];
         const auto kind = static_cast<EventKind>(next >> kind_shift & 15);
         if (kind == EventKind::arrival) {
             const Frame frame = take_arrival(worker, port);
@@ -141,6 +141,7 @@ void Core::pull(Worker& worker, CoreNode& node, CorePort& port) {
             rest.wake = next;
             at(node, next, EventKind::send, port.id, 0);
         }
+        stay_idle(worker, port, (port.backlog | rest.nic.lined()) != 0);
         return;
     }
     const int priority = rest.scheduler.pick(eligible, [&](int p) {
@@ -155,6 +156,7 @@ void Core::pull(Worker& worker, CoreNode& node, CorePort& port) {
     FrameQueue& queue = port.queues[priority];
     const Frame frame = queue.pop();
     const Bytes wire = wire_of(frame);
+    observation_.queues[port.id].hold(port.waiting, ticks_);
     queue.wire -= wire;
     port.waiting -= wire;
     if (queue.empty()) {
@@ -219,7 +221,7 @@ void Core::receive_data(Worker& worker, CoreNode& node, const Frame& frame) {
     (accepted ? worker.totals.bytes_delivered : worker.totals.bytes_discarded) += payload;
     if (verdict == GoBackNReceiver::Verdict::gap) {
         ++worker.totals.naks;
-        answer(worker, node, frame.flow(), Shape::nak, receiver.priority);
+        answer(worker, node, frame.flow(), Shape::nak, transport_.ack_class(receiver.priority));
     }
     const bool last = frame.shape() == Shape::last;
     const bool asks =
@@ -228,7 +230,7 @@ void Core::receive_data(Worker& worker, CoreNode& node, const Frame& frame) {
         (transport_.ack_message && flows_[frame.flow()].segment.ends_message(sequence));
     if (asks && (accepted || verdict == GoBackNReceiver::Verdict::duplicate)) {
         ++worker.totals.acks;
-        answer(worker, node, frame.flow(), Shape::ack, receiver.priority);
+        answer(worker, node, frame.flow(), Shape::ack, transport_.ack_class(receiver.priority));
     }
     if (accepted && last) {
         receiver.finish = worker.now;
@@ -253,6 +255,7 @@ void Core::answer(Worker& worker, CoreNode& node, std::uint32_t flow, Shape shap
         return;
     }
     FrameQueue& queue = port.queues[priority];
+    observation_.queues[port.id].hold(port.waiting, ticks_);
     queue.push(frame);
     queue.wire += wire;
     port.waiting += wire;

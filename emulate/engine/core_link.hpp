@@ -24,8 +24,8 @@ inline Sequence Core::sequence_of(const Frame& frame) const {
 
 // When the last bit of a frame that starts now has left.
 inline Time Core::serialise(Worker& worker, CorePort& port, Bytes wire) {
-    if (port.fault >= 0) [[unlikely]] {
-        port.serialiser.pace(faults_[slot(port.fault)].per_byte_q16(worker.now,
+    if (port.faulty) [[unlikely]] {
+        port.serialiser.pace(faults_[rest_[port.id].fault].per_byte_q16(worker.now,
                                                                     rest_[port.id].per_byte_q16));
     }
     return port.serialiser.finish(worker.now, wire);
@@ -33,7 +33,8 @@ inline Time Core::serialise(Worker& worker, CorePort& port, Bytes wire) {
 
 // The port sends a frame: when it arrives, and whether it is lost on the way, is known now. It is
 // quiet when nothing follows from its end but that the port and its memory are free.
-inline void Core::start(Worker& worker, CorePort& port, Frame frame, Bytes wire, bool quiet) {
+[[gnu::always_inline]] inline void Core::start(Worker& worker, CorePort& port, Frame frame,
+                                               Bytes wire, bool quiet) {
     const Time end = serialise(worker, port, wire);
     const Time arrival = end + port.delay;
     port.serving = static_cast<std::uint8_t>(frame.priority());
@@ -41,12 +42,16 @@ inline void Core::start(Worker& worker, CorePort& port, Frame frame, Bytes wire,
     port.serving_wire = static_cast<std::uint32_t>(wire);
     port.began = worker.now;
     port.quiet = quiet;
+    if (port.blocked) [[unlikely]] unblock(worker, port);
+    port.busy_time += end - worker.now;
+    port.sent_bytes += wire;
+    ++port.sent_packets;
     if (!quiet) {
         port.sent_key = key(end, EventKind::sent, port.local);
         port.refresh();
     }
     frame.stamp(static_cast<std::uint64_t>(arrival - epoch_));
-    if (port.fault >= 0 && loses(port, frame, worker.now, arrival)) [[unlikely]] frame.lose();
+    if (port.faulty && loses(port, frame, worker.now, arrival)) [[unlikely]] frame.lose();
     port.out.push(frame.head, frame.body, port.peer->in);
     // If the peer may have taken the frame before this one, it may not know of this one.
     if (port.latest <= worker.limit[port.peer_at_host ? hosts : switches]) {
@@ -57,21 +62,25 @@ inline void Core::start(Worker& worker, CorePort& port, Frame frame, Bytes wire,
 }
 
 // The last bit has left: the frame's priority, or 8 when it was a pause frame.
-inline int Core::finish(Worker& worker, CorePort& port) {
+[[gnu::always_inline]] inline int Core::finish(Worker& worker, CorePort& port) {
     const int priority = port.serving;
     port.sent_key = idle_key;
     port.quiet = false;
-    port.busy_time += port.serialiser.end() - port.began;
-    ++port.sent_packets;
     ++worker.totals.events;
     port.serving = 8;
-    if (port.pausing) {
-        port.pausing = false;
-        port.sent_bytes += pause_wire;
-    } else {
-        port.sent_bytes += port.serving_wire;
-    }
     return priority;
+}
+
+// The port has found nothing that it may send.
+inline void Core::stay_idle(Worker& worker, CorePort& port, bool waiting) {
+    if (waiting == port.blocked) return;
+    port.blocked = waiting;
+    rest_[port.id].blocked.idle(worker.now, waiting);
+}
+
+inline void Core::unblock(Worker& worker, CorePort& port) {
+    port.blocked = false;
+    rest_[port.id].blocked.end(worker.now);
 }
 
 // Something may follow from the end of the frame in service: it becomes an event.
@@ -81,7 +90,7 @@ inline void Core::heed(CorePort& port) {
     port.refresh();
 }
 
-inline Frame Core::take_arrival(Worker& worker, CorePort& port) {
+[[gnu::always_inline]] inline Frame Core::take_arrival(Worker& worker, CorePort& port) {
     const Frame frame = port.in.pop();
     const std::uint64_t next = port.in.peek();
     port.arrival_key =

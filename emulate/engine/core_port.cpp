@@ -48,7 +48,9 @@ void Core::wake(Worker& worker, CorePort& port) {
     }
     const std::uint64_t pause = rest_[port.id].pauses_in.peek();
     if (pause != flight_empty) {
-        port.pause_key = (pause & ~flag_mask) | key(epoch_, EventKind::pause, port.local);
+        rest_[port.id].pause_key =
+            (pause & ~flag_mask) | key(epoch_, EventKind::pause, port.local);
+        pauses_next(nodes_[port.node]);
     }
     port.refresh();
     const CoreNode& node = nodes_[port.node];
@@ -60,17 +62,20 @@ void Core::start_pause(Worker& worker, CorePort& port) {
     CorePortRest& rest = rest_[port.id];
     const Time end = serialise(worker, port, pause_wire);
     port.sent_key = key(end, EventKind::sent, port.local);
-    port.pausing = true;
+    port.serving_wire = static_cast<std::uint32_t>(pause_wire);
     port.began = worker.now;
-    rest.blocked.end(worker.now);
+    if (port.blocked) unblock(worker, port);
+    port.busy_time += end - worker.now;
+    port.sent_bytes += pause_wire;
+    ++port.sent_packets;
     port.refresh();
     ++worker.totals.pause_frames;
     const std::uint64_t word = static_cast<std::uint64_t>(end + rest.pause_flight - epoch_)
                                    << stamp_shift |
                                std::uint64_t{port.notify} << 8 | port.stopping | port.storming;
     port.notify = 0;
-    if (port.fault >= 0 &&
-        faults_[slot(port.fault)].down(worker.now, end + fabric_.delay[port.id])) {
+    if (port.faulty &&
+        faults_[rest_[port.id].fault].down(worker.now, end + fabric_.delay[port.id])) {
         return;
     }
     rest.pauses_out.push(word, 0, rest_[port.peer->id].pauses_in);
@@ -85,10 +90,10 @@ void Core::obey(Worker& worker, CoreNode& node, CorePort& port) {
     CorePortRest& rest = rest_[port.id];
     const std::uint64_t word = rest.pauses_in.pop().head;
     const std::uint64_t next = rest.pauses_in.peek();
-    port.pause_key = next == flight_empty
+    rest.pause_key = next == flight_empty
                          ? idle_key
                          : (next & ~flag_mask) | key(epoch_, EventKind::pause, port.local);
-    port.refresh();
+    pauses_next(node);
     if (node.is_host) touch(worker, port.id);
     const auto told = static_cast<std::uint8_t>(word >> 8);
     const auto stopped = static_cast<std::uint8_t>(word);
@@ -152,17 +157,27 @@ Event Core::take_timer(CoreNode& node) {
     return event;
 }
 
-// The key of the node's next timer; idle while that is further away than a key can tell.
+// The node's next pause, and with it its next rare event.
+void Core::pauses_next(CoreNode& node) {
+    node.pause_key = idle_key;
+    for (std::uint32_t i = 0; i < node.count; ++i) {
+        node.pause_key = std::min(node.pause_key, rest_[node.first + i].pause_key);
+    }
+    time_next(node);
+}
+
+// The key of the node's next timer or pause; idle while that is further away than a key can tell.
 void Core::time_next(CoreNode& node) {
-    node.timer_key = idle_key;
+    node.rare_key = node.pause_key;
     if (node.timers.empty()) return;
     const Event& next = node.timers.top();
     if (next.time - epoch_ >= farthest) {
         far_.store(true, std::memory_order_relaxed);
         return;
     }
-    node.timer_key = key(next.time, next.kind(),
-                         static_cast<std::uint16_t>(next.port() - node.first));
+    node.rare_key = std::min(node.rare_key,
+                             key(next.time, next.kind(),
+                                 static_cast<std::uint16_t>(next.port() - node.first)));
 }
 
 }  // namespace kvfabric

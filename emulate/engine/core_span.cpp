@@ -65,6 +65,7 @@ Time Core::run_until(Time end) {
                 }
             });
         }
+        log_stops();
         if (!ran) break;
     }
     while (!worker.possible.empty() && worker.possible.top() < end) worker.possible.pop();
@@ -105,15 +106,29 @@ void Core::rebase(Time epoch) {
         rest_[port.id].pauses_in.each(move_entry);
         move_key(port.sent_key);
         move_key(port.arrival_key);
-        move_key(port.pause_key);
+        move_key(rest_[port.id].pause_key);
         port.latest = moved(port.latest);
         rest_[port.id].latest_pause = moved(rest_[port.id].latest_pause);
         port.refresh();
     }
     for (CoreNode& node : nodes_) {
-        time_next(node);
+        pauses_next(node);
         worker_.nodes[node.is_host ? hosts : switches].set(node.slot, node.next());
     }
+}
+
+// All switches have been visited up to one instant: what they have stopped is known in order.
+void Core::log_stops() {
+    if (worker_.stops.empty()) return;
+    std::sort(worker_.stops.begin(), worker_.stops.end());
+    for (const StopFact& fact : worker_.stops) {
+        if (fact.begins) {
+            observation_.pauses.begin(fact.port, fact.priority, fact.cause, fact.time);
+        } else {
+            observation_.pauses.end(fact.port, fact.priority, fact.time);
+        }
+    }
+    worker_.stops.clear();
 }
 
 // Takes over what the worker has found. Every node stands at the same instant.
@@ -147,7 +162,7 @@ void Core::latch_until(Time limit) {
 void Core::latch(Time tick) {
     for (std::size_t p = 0; p < ports_.size(); ++p) {
         const CorePort& port = ports_[p];
-        const Time busy = port.busy_by(tick);
+        const Time busy = port.busy_time - port.busy_after(tick);
         latched_.queued[p] = port.waiting;
         latched_.paused[p] = port.paused;
         latched_.utilisation[p] =

@@ -3,31 +3,15 @@
 
 namespace kvfabric {
 
-void Core::visit_switch(Worker& worker, CoreNode& node, std::uint64_t limit) {
-    node.exact = node.stopping > 0;
-    for (;;) {
-        const std::uint64_t next = node.next();
-        if (next >= limit) break;
-        worker.now = time_of(next);
-        CorePort& port = ports_[node.first + static_cast<std::uint32_t>(next & local_mask)];
-        const auto kind = static_cast<EventKind>(next >> kind_shift & 15);
-        if (kind == EventKind::arrival) {
-            forward(worker, node, port);
-        } else if (kind == EventKind::sent) {
-            if (const int priority = finish(worker, port); priority < 8) {
-                depart(worker, node, port, priority);
-            }
-            serve(worker, node, port);
-            if (port.sent_key == idle_key) port.refresh();
-        } else {
-            handle(worker, node, port, kind);
-        }
-    }
-    worker.nodes[switches].set(node.slot, node.next());
+// The last bit of a quiet frame has left, some time ago.
+[[gnu::always_inline]] inline void Core::settle_quiet(Worker& worker, CoreNode& node, CorePort& port) {
+    const int priority = finish(worker, port);
+    node.buffer->release(port.serving_ingress, priority, port.local,
+                         Bytes{port.serving_wire} - preamble_and_gap);
 }
 
 // The last bit of a frame is in.
-void Core::forward(Worker& worker, CoreNode& node, CorePort& in) {
+[[gnu::always_inline]] inline void Core::forward(Worker& worker, CoreNode& node, CorePort& in) {
     Frame frame = take_arrival(worker, in);
     if (frame.lost()) [[unlikely]] return;
     const bool data = is_data(frame.shape());
@@ -52,7 +36,7 @@ void Core::forward(Worker& worker, CoreNode& node, CorePort& in) {
     FrameQueue& queue = out.queues[priority];
     if (data && !discipline_.mark_at_dequeue) {
         const bool own = out.serving == priority;
-        if (out.marker.possible(queue.wire + (own ? out.serving_wire : 0))) {
+        if (queue.wire + (own ? out.serving_wire : 0) > out.unmarked) {
             mark(worker, out, frame, queue.wire + (own ? out.serialiser.left(worker.now) : 0));
         }
     }
@@ -64,12 +48,16 @@ void Core::forward(Worker& worker, CoreNode& node, CorePort& in) {
         if (at_once) leave_trail(worker, out, priority);
     }
     if (!at_once) {
+        observation_.queues[out.id].hold(out.waiting, ticks_);
         queue.push(frame);
         queue.wire += wire;
         out.waiting += wire;
         out.backlog |= bit(priority);
     }
-    if (over) [[unlikely]] stop(worker, node, in, priority);
+    if (over) [[unlikely]] {
+        stop(worker, node, in, priority,
+             holder(node, in, priority, out, at_once ? stored : 0));
+    }
     if (at_once) {
         start(worker, out, frame, wire, !node.exact && out.backlog == 0);
     } else if (out.quiet) {
@@ -79,8 +67,35 @@ void Core::forward(Worker& worker, CoreNode& node, CorePort& in) {
     }
 }
 
+// The egress that holds most bytes of an ingress group, the lowest of equals; out holds as many
+// more as have come in and not been put anywhere yet.
+std::uint32_t Core::holder(const CoreNode& node, const CorePort& in, int priority,
+                           const CorePort& out, Bytes stored) const {
+    std::uint32_t most_of = 0;
+    Bytes most = -1;
+    for (std::uint32_t i = 0; i < node.count; ++i) {
+        const CorePort& port = node.ports[i];
+        Bytes held = &port == &out ? stored : 0;
+        if (port.serving == priority && port.serving_ingress == in.local) {
+            held += Bytes{port.serving_wire} - preamble_and_gap;
+        }
+        const FrameQueue& queue = port.queues[priority];
+        for (std::uint32_t f = 0; f < queue.size(); ++f) {
+            if (queue[f].stamp() == in.local) held += wire_of(queue[f]) - preamble_and_gap;
+        }
+        if (held > most) {
+            most = held;
+            most_of = port.id;
+        }
+    }
+    return most_of;
+}
+
 // The group is over its threshold: the peer must stop.
-void Core::stop(Worker& worker, CoreNode& node, CorePort& in, int priority) {
+void Core::stop(Worker& worker, CoreNode& node, CorePort& in, int priority,
+                std::uint32_t cause) {
+    worker.stops.push_back(
+        {worker.now, true, static_cast<std::uint8_t>(priority), in.peer->id, cause});
     PauseSender& sender = rest_[in.id].stops[slot(priority)];
     sender.stop(worker.now);
     ++node.stopping;
@@ -91,18 +106,11 @@ void Core::stop(Worker& worker, CoreNode& node, CorePort& in, int priority) {
     serve(worker, node, in);
 }
 
-// The last bit of a quiet frame has left, some time ago.
-void Core::settle_quiet(Worker& worker, CoreNode& node, CorePort& port) {
-    const int priority = finish(worker, port);
-    node.buffer->release(port.serving_ingress, priority, port.local,
-                         Bytes{port.serving_wire} - preamble_and_gap);
-}
-
 // From now on, to the end of the visit at least, memory is free at the instant at which it is.
 void Core::grow_exact(Worker& worker, CoreNode& node) {
     node.exact = true;
     for (std::uint32_t i = 0; i < node.count; ++i) {
-        CorePort& port = ports_[node.first + i];
+        CorePort& port = node.ports[i];
         if (port.left_by(worker.now)) {
             settle_quiet(worker, node, port);
         } else if (port.quiet) {
@@ -112,13 +120,15 @@ void Core::grow_exact(Worker& worker, CoreNode& node) {
 }
 
 // A frame has left the switch: its memory is free, and its group may go on.
-void Core::depart(Worker& worker, CoreNode& node, CorePort& port, int priority) {
+[[gnu::always_inline]] inline void Core::depart(Worker& worker, CoreNode& node, CorePort& port, int priority) {
     SharedBuffer& buffer = *node.buffer;
     const std::size_t ingress = port.serving_ingress;
     buffer.release(ingress, priority, port.local, Bytes{port.serving_wire} - preamble_and_gap);
-    CorePort& in = ports_[node.first + port.serving_ingress];
+    CorePort& in = node.ports[port.serving_ingress];
     if ((in.stopping >> priority & 1) == 0 || !buffer.under(ingress, priority)) return;
     rest_[in.id].stops[slot(priority)].resume();
+    worker.stops.push_back(
+        {worker.now, false, static_cast<std::uint8_t>(priority), in.peer->id, 0});
     --node.stopping;
     in.stopping &= static_cast<std::uint8_t>(~bit(priority));
     in.notify |= bit(priority);
@@ -137,13 +147,17 @@ void Core::serve(Worker& worker, CoreNode& node, CorePort& port) {
         return;
     }
     const auto eligible = static_cast<std::uint8_t>(port.backlog & ~port.paused);
-    if (eligible == 0) return;
+    if (eligible == 0) {
+        stay_idle(worker, port, port.backlog != 0);
+        return;
+    }
     Scheduler& scheduler = rest_[port.id].scheduler;
     const int priority = scheduler.pick(
         eligible, [&](int p) { return wire_of(port.queues[p].front()); });
     FrameQueue& queue = port.queues[priority];
     Frame frame = queue.pop();
     const Bytes wire = wire_of(frame);
+    observation_.queues[port.id].hold(port.waiting, ticks_);
     queue.wire -= wire;
     port.waiting -= wire;
     if (frame.shape() == Shape::last) [[unlikely]] leave_trail(worker, port, priority);
@@ -152,7 +166,7 @@ void Core::serve(Worker& worker, CoreNode& node, CorePort& port) {
         scheduler.emptied(priority);
     }
     if (discipline_.mark_at_dequeue && is_data(frame.shape()) &&
-        port.marker.possible(queue.wire)) {
+        queue.wire > port.unmarked) {
         mark(worker, port, frame, queue.wire);
     }
     start(worker, port, frame, wire, !node.exact && port.backlog == 0);
@@ -173,23 +187,47 @@ void Core::leave_trail(Worker& worker, const CorePort& port, int priority) {
 }
 
 void Core::mark(Worker& worker, CorePort& port, Frame& frame, Bytes queue) {
-    if (!port.marker.possible(queue)) return;
+    CorePortRest& rest = rest_[port.id];
+    if (!rest.marker.possible(queue)) return;
     const std::uint64_t hash = draw(seed_, Purpose::mark, frame.flow(), sequence_of(frame),
                                     frame.attempt(), port.id);
-    if (!port.marker.mark(queue, hash)) return;
+    if (!rest.marker.mark(queue, hash)) return;
     frame.mark();
-    ++port.marked;
+    ++rest.marked;
     FlowMark& last = worker.marks[frame.flow()];
     last = std::max(last, FlowMark{worker.now, port.id});
 }
 
 // There was no memory for the frame. In a lossless class that is an error of the run.
 void Core::drop(Worker& worker, CorePort& port, const Frame& frame, Bytes wire) {
-    ++port.drops;
+    ++rest_[port.id].drops;
     const bool lossless = (discipline_.lossless >> frame.priority() & 1) != 0;
     ++(lossless ? worker.totals.drops_lossless : worker.totals.drops_buffer);
     worker.facts.push_back({worker.now, frame.flow(), false});
     if (is_data(frame.shape())) worker.totals.bytes_dropped += wire - data_overhead;
+}
+
+void Core::visit_switch(Worker& worker, CoreNode& node, std::uint64_t limit) {
+    node.exact = node.stopping > 0;
+    for (;;) {
+        const std::uint64_t next = node.next();
+        if (next >= limit) break;
+        worker.now = time_of(next);
+        CorePort& port = node.ports[next & local_mask];
+        const auto kind = static_cast<EventKind>(next >> kind_shift & 15);
+        if (kind == EventKind::arrival) {
+            forward(worker, node, port);
+        } else if (kind == EventKind::sent) {
+            if (const int priority = finish(worker, port); priority < 8) {
+                depart(worker, node, port, priority);
+            }
+            serve(worker, node, port);
+            if (port.sent_key == idle_key) port.refresh();
+        } else {
+            handle(worker, node, port, kind);
+        }
+    }
+    worker.nodes[switches].set(node.slot, node.next());
 }
 
 }  // namespace kvfabric

@@ -15,19 +15,6 @@ namespace kvfabric {
 // Later than every event.
 inline constexpr std::uint64_t idle_key = ~std::uint64_t{0};
 
-// A tournament over some leaves, a power of two, in an array of twice as many keys.
-inline void set_leaf(std::uint64_t* keys, std::size_t leaves, std::size_t leaf,
-                     std::uint64_t key) {
-    std::size_t at = leaves + leaf;
-    keys[at] = key;
-    while (at > 1) {
-        const std::uint64_t other = keys[at ^ 1];
-        key = key < other ? key : other;
-        at >>= 1;
-        keys[at] = key;
-    }
-}
-
 class Tournament {
 public:
     explicit Tournament(std::size_t count = 1)
@@ -35,7 +22,15 @@ public:
 
     std::uint64_t least() const { return keys_[1]; }
     std::uint64_t key(std::size_t leaf) const { return keys_[leaves_ + leaf]; }
-    void set(std::size_t leaf, std::uint64_t key) { set_leaf(keys_.data(), leaves_, leaf, key); }
+    void set(std::size_t leaf, std::uint64_t key) {
+        std::size_t at = leaves_ + leaf;
+        keys_[at] = key;
+        while (at > 1) {
+            key = std::min(key, keys_[at ^ 1]);
+            at >>= 1;
+            keys_[at] = key;
+        }
+    }
 
     // Visits every leaf whose key is below the limit, in order; a visit may change any keys, but
     // none of another leaf from above the limit to below it.

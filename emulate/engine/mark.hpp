@@ -15,6 +15,9 @@ public:
     Marker(Bytes kmin, Bytes kmax, std::uint64_t pmax_q32)
         : kmin_(kmin), kmax_(kmax), pmax_q32_(pmax_q32) {}
 
+    // No longer queue than this is ever marked.
+    Bytes unmarked() const { return kmin_; }
+
     // False when no draw can lead to a mark.
     bool possible(Bytes queue) const { return queue > kmin_; }
 

@@ -17,6 +17,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <vector>
 
 #include "time.hpp"
@@ -70,7 +71,8 @@ public:
     std::uint8_t ready(Pairs& pairs, std::uint8_t of, Time now) {
         advance(pairs, now);
         const auto asked = static_cast<std::uint8_t>(lined_ & of);
-        for (int priority = 0; asked >> priority != 0; ++priority) {
+        for (unsigned left = asked; left != 0; left &= left - 1) {
+            const int priority = std::countr_zero(left);
             while ((lined_ & asked & 1 << priority) != 0) {
                 const std::uint32_t flow = head(priority);
                 if (pairs.ask(flow, now) <= now) break;
