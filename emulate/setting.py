@@ -38,16 +38,11 @@ def refuse_rates(fabric: Fabric) -> None:
             )
 
 
-def core_lacks(discipline: Discipline, transport: Transport) -> str | None:
+def core_lacks(discipline: Discipline) -> str | None:
     """What of the settings only the reference engine knows; None when the core knows all."""
-    in_line = transport.issuers == 1 and transport.send_queue > 0 and transport.issue_ps > 0
-    lacking = {
-        "credits": transport.by_credits,
-        "cut-through": discipline.cut_through,
-        "send queues of one issuing thread": in_line,
-        "watchdog": discipline.watchdog is not None,
-    }
-    return next((name for name, asked in lacking.items() if asked), None)
+    if discipline.cut_through:
+        return "cut-through"
+    return "watchdog" if discipline.watchdog is not None else None
 
 
 def in_effect(discipline: Discipline, transport: Transport) -> Discipline:

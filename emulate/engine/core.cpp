@@ -77,9 +77,12 @@ void Core::add_port(std::size_t p) {
     rest.stops.fill(PauseSender(rest.pause));
 
     // The least time from an event here to one that it causes at the peer.
-    const Time least =
+    rest.credits.fill(CreditSender(transport_.credits / credit_block));
+    rest.credit_flight = fabric_.delay[p] + port.serialiser.duration(credit_wire);
+    Time least =
         std::min(port.serialiser.duration(least_wire) + port.delay,
                  port.serialiser.duration(pause_wire) + rest.pause_flight);
+    if (by_credits()) least = std::min(least, rest.credit_flight);
     std::uint64_t& ahead =
         lookahead_[node.is_host ? hosts : switches][port.peer_at_host ? hosts : switches];
     ahead = std::min(ahead, static_cast<std::uint64_t>(std::min(least, farthest)) << stamp_shift);
@@ -234,6 +237,7 @@ std::vector<Port> Core::ports() const {
         const CorePortRest& rest = rest_[port.id];
         Port& row = rows.emplace_back();
         row.obeys = rest.obeys;
+        row.credits = rest.credits;
         row.most_waiting = port.most_waiting;
         // A frame counts when it has left.
         const bool serving = port.serving_at(now_);

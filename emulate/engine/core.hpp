@@ -64,7 +64,7 @@ public:
     Bytes in_flight() const;
 
 private:
-    enum Lane : std::uint32_t { expiry = 0, refresh = 8, storm = 24, flow_timers = 32 };
+    enum Lane : std::uint32_t { expiry = 0, refresh = 8, storm = 24, post = 25, flow_timers = 32 };
     enum Class : std::size_t { switches = 0, hosts = 1 };
 
     // The longest time that a key can tell.
@@ -81,6 +81,7 @@ private:
         std::vector<FlowFact> facts;
         std::vector<FlowMark> marks;  // of each flow
         std::vector<StopFact> stops;
+        std::vector<std::uint64_t> words;  // of credits, at one port and instant
         Trail trail;
         Totals totals;
         std::int64_t spans = 0;
@@ -145,6 +146,7 @@ private:
     void at(CoreNode& node, Time time, EventKind kind, std::uint32_t port, std::uint32_t lane);
     Event take_timer(CoreNode& node);
     void time_next(CoreNode& node);
+    void told_next(CoreNode& node, CorePort& port);
     void pauses_next(CoreNode& node);
     Bytes wire_of(const Frame& frame) const;
     Sequence sequence_of(const Frame& frame) const;
@@ -155,6 +157,14 @@ private:
     void rage(Worker& worker, CoreNode& node, CorePort& port);
     void lose(Worker& worker, CorePort& port, const Frame& frame);
     Time serialise(Worker& worker, CorePort& port, Bytes wire);
+
+    // Credits of virtual lanes (core_credit.cpp).
+    bool by_credits() const { return transport_.credits > 0; }
+    Bytes head_bytes(const CorePort& port, int priority) const;
+    std::uint8_t with_credits(Worker& worker, CorePort& port, std::uint8_t classes);
+    void repay(Worker& worker, CorePort& ingress, int priority, Bytes wire);
+    void take_credits(Worker& worker, CoreNode& node, CorePort& port);
+    void tell(Worker& worker, CorePort& port, std::uint64_t word);
 
     // A switch (core_switch.cpp).
     void forward(Worker& worker, CoreNode& node, CorePort& in);
@@ -176,6 +186,9 @@ private:
     Time ask(std::uint32_t flow, Time time);
     Time posted(std::uint32_t flow) const;
     bool full(std::uint32_t flow) const;
+    void offer(Worker& worker, CoreNode& node, std::uint32_t flow);
+    void post_next(Worker& worker, CoreNode& node, std::uint32_t port);
+    void end_post(Worker& worker, CoreNode& node, CorePort& port);
     void placed(std::uint32_t flow, Time time);
     void touch(Worker& worker, std::uint32_t port);
     void went_back(Worker& worker, std::uint32_t flow);
@@ -193,7 +206,8 @@ private:
 
     // How long a priority of a port has been stopped by now.
     Time held(std::uint32_t port, int priority, Time now) const {
-        return rest_[port].obeys[static_cast<std::size_t>(priority)].spent(now);
+        const auto slot = static_cast<std::size_t>(priority);
+        return rest_[port].obeys[slot].spent(now) + rest_[port].credits[slot].spent(now);
     }
 
     FabricSetting fabric_;

@@ -42,6 +42,7 @@ void Core::rage(Worker& worker, CoreNode& node, CorePort& port) {
 
 // A frame that the peer sent would be here now.
 void Core::lose(Worker& worker, CorePort& port, const Frame& frame) {
+    if (by_credits()) repay(worker, port, frame.priority(), wire_of(frame));
     ++rest_[port.id].lost;
     ++worker.totals.drops_fault;
     worker.facts.push_back({worker.now, frame.flow(), false});

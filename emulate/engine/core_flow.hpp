@@ -31,6 +31,8 @@ struct alignas(64) CoreSender {
     Dcqcn rate;
     SenderBlame blame;
     Posting posting;
+    std::int64_t posted = 0;  // by the line of its NIC
+    bool offered = false;     // to that line
     std::uint32_t port = 0;
     Sequence packets = 0;
     std::uint8_t priority = 0;

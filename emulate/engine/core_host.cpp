@@ -13,6 +13,9 @@ void Core::visit_host(Worker& worker, CoreNode& node, std::uint64_t limit) {
         if (kind == EventKind::arrival) {
             const Frame frame = take_arrival(worker, port);
             if (frame.lost()) [[unlikely]] continue;
+            if (by_credits()) [[unlikely]] {
+                repay(worker, port, frame.priority(), wire_of(frame));
+            }
             if (is_data(frame.shape())) {
                 receive_data(worker, node, frame);
             } else {
@@ -46,9 +49,10 @@ void Core::release(Worker& worker, CoreNode& node, std::uint32_t flow) {
     CoreSender& sender = senders_[flow];
     sender.blame.begin(worker.now, held(port, sender.priority, worker.now));
     const Time work = transport_.issue * flows_[flow].segment.descriptors();
-    sender.posting.begin(
-        transport_.one_issuer ? rest_[port].thread.take(worker.now, work) : worker.now,
-        transport_.depth);
+    const bool queues = transport_.one_issuer && !transport_.posts_in_line();
+    sender.posting.begin(queues ? rest_[port].thread.take(worker.now, work) : worker.now,
+                         transport_.depth);
+    offer(worker, node, flow);
     Pairs pairs{*this};
     rest_[port].nic.review(pairs, flow, worker.now);
     at(node, worker.now, EventKind::send, port, 0);
@@ -60,11 +64,13 @@ void Core::touch(Worker& worker, std::uint32_t port) {
     rest_[port].nic.advance(pairs, worker.now);
 }
 
-// When the descriptor of the flow's next packet has been posted.
+// When the descriptor of the flow's next packet has been posted, never while that waits for an
+// event.
 Time Core::posted(std::uint32_t flow) const {
     const CoreSender& sender = senders_[flow];
-    return sender.posting.at(flows_[flow].segment.descriptor(sender.window.next()),
-                             transport_.issue);
+    const std::int64_t descriptor = flows_[flow].segment.descriptor(sender.window.next());
+    if (transport_.posts_in_line()) return descriptor < sender.posted ? 0 : never;
+    return sender.posting.at(descriptor, transport_.issue);
 }
 
 // Only an ACK can let the flow send.
@@ -105,6 +111,37 @@ void Core::went_back(Worker& worker, std::uint32_t flow) {
     sender.blame.back(worker.now, held(sender.port, sender.priority, worker.now));
 }
 
+// The thread of the flow's NIC may have something to post.
+void Core::offer(Worker& worker, CoreNode& node, std::uint32_t flow) {
+    CoreSender& sender = senders_[flow];
+    if (!transport_.posts_in_line() || sender.offered) return;
+    if (sender.posted == flows_[flow].segment.descriptors() ||
+        !sender.posting.room(sender.posted)) {
+        return;
+    }
+    sender.offered = true;
+    rest_[sender.port].line.offer(sender.release, flow);
+    post_next(worker, node, sender.port);
+}
+
+void Core::post_next(Worker& worker, CoreNode& node, std::uint32_t port) {
+    const Time end = rest_[port].line.start(transport_.issue, worker.now);
+    if (end != never) at(node, end, EventKind::timer, port, post);
+}
+
+// A descriptor has been posted by the thread of a NIC.
+void Core::end_post(Worker& worker, CoreNode& node, CorePort& port) {
+    touch(worker, port.id);
+    const std::uint32_t flow = rest_[port.id].line.end();
+    senders_[flow].offered = false;
+    ++senders_[flow].posted;
+    offer(worker, node, flow);
+    post_next(worker, node, port.id);
+    Pairs pairs{*this};
+    rest_[port.id].nic.review(pairs, flow, worker.now);
+    pull(worker, node, port);
+}
+
 // The priorities with a queue pair that may send now and that no answer goes before.
 std::uint8_t Core::line_up(Worker& worker, CorePort& port) {
     CorePortRest& rest = rest_[port.id];
@@ -133,7 +170,8 @@ void Core::pull(Worker& worker, CoreNode& node, CorePort& port) {
     }
     CorePortRest& rest = rest_[port.id];
     const std::uint8_t ready = line_up(worker, port);
-    const auto eligible = static_cast<std::uint8_t>((port.backlog & ~port.paused) | ready);
+    auto eligible = static_cast<std::uint8_t>((port.backlog & ~port.paused) | ready);
+    if (by_credits()) [[unlikely]] eligible = with_credits(worker, port, eligible);
     if (eligible == 0) {
         Pairs pairs{*this};
         const Time next = rest.nic.next(pairs);
@@ -144,11 +182,8 @@ void Core::pull(Worker& worker, CoreNode& node, CorePort& port) {
         stay_idle(worker, port, (port.backlog | rest.nic.lined()) != 0);
         return;
     }
-    const int priority = rest.scheduler.pick(eligible, [&](int p) {
-        if ((port.backlog & bit(p)) != 0) return wire_of(port.queues[p].front());
-        const std::uint32_t flow = rest.nic.head(p);
-        return flows_[flow].segment.payload(senders_[flow].window.next()) + data_overhead;
-    });
+    const int priority =
+        rest.scheduler.pick(eligible, [&](int p) { return head_bytes(port, p); });
     if ((port.backlog & bit(priority)) == 0) {
         send(worker, node, port, priority);
         return;
@@ -250,7 +285,7 @@ void Core::answer(Worker& worker, CoreNode& node, std::uint32_t flow, Shape shap
     if (port.left_by(worker.now)) finish(worker, port);
     port.most_waiting = std::max(port.most_waiting, port.waiting + wire);
     const std::uint8_t others = port.notify | port.backlog | (port.paused & bit(priority));
-    if (!port.busy() && others == 0 && rest_[port.id].nic.idle()) {
+    if (!port.busy() && others == 0 && !by_credits() && rest_[port.id].nic.idle()) {
         start(worker, port, frame, wire, true);
         return;
     }
@@ -279,6 +314,7 @@ void Core::receive_answer(Worker& worker, CoreNode& node, const Frame& frame) {
     if (transport_.depth != no_limit) {
         sender.posting.complete(flows_[flow].segment.complete(sender.window.acked()),
                                 transport_.depth, transport_.issue, worker.now);
+        offer(worker, node, flow);
     }
     settle(worker, node, flow);
 }

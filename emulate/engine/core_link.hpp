@@ -35,6 +35,9 @@ inline Time Core::serialise(Worker& worker, CorePort& port, Bytes wire) {
 // quiet when nothing follows from its end but that the port and its memory are free.
 [[gnu::always_inline]] inline void Core::start(Worker& worker, CorePort& port, Frame frame,
                                                Bytes wire, bool quiet) {
+    if (by_credits()) [[unlikely]] {
+        rest_[port.id].credits[slot(frame.priority())].take(wire - preamble_and_gap);
+    }
     const Time end = serialise(worker, port, wire);
     const Time arrival = end + port.delay;
     port.serving = static_cast<std::uint8_t>(frame.priority());

@@ -6,6 +6,10 @@ namespace kvfabric {
 // All events but the end of a frame and its arrival.
 void Core::handle(Worker& worker, CoreNode& node, CorePort& port, EventKind kind) {
     if (kind == EventKind::pause) {
+        if (by_credits()) {
+            take_credits(worker, node, port);
+            return;
+        }
         ++worker.totals.events;
         obey(worker, node, port);
         look(worker, node, port);
@@ -22,8 +26,10 @@ void Core::handle(Worker& worker, CoreNode& node, CorePort& port, EventKind kind
         if (refresh_pause(worker, node, port, static_cast<int>(lane - refresh))) {
             look(worker, node, port);
         }
-    } else if (lane < flow_timers) {
+    } else if (lane == storm) {
         rage(worker, node, port);
+    } else if (lane == post) {
+        end_post(worker, node, port);
     } else if (((lane - flow_timers) & 1) == 0) {
         release(worker, node, (lane - flow_timers) / 2);
     } else {
@@ -78,6 +84,12 @@ void Core::start_pause(Worker& worker, CorePort& port) {
         faults_[rest_[port.id].fault].down(worker.now, end + fabric_.delay[port.id])) {
         return;
     }
+    tell(worker, port, word);
+}
+
+// Word of a pause or of credits travels to the peer.
+void Core::tell(Worker& worker, CorePort& port, std::uint64_t word) {
+    CorePortRest& rest = rest_[port.id];
     rest.pauses_out.push(word, 0, rest_[port.peer->id].pauses_in);
     if (rest.latest_pause <= worker.limit[port.peer_at_host ? hosts : switches]) {
         wake(worker, *port.peer);
@@ -89,11 +101,7 @@ void Core::start_pause(Worker& worker, CorePort& port) {
 void Core::obey(Worker& worker, CoreNode& node, CorePort& port) {
     CorePortRest& rest = rest_[port.id];
     const std::uint64_t word = rest.pauses_in.pop().head;
-    const std::uint64_t next = rest.pauses_in.peek();
-    rest.pause_key = next == flight_empty
-                         ? idle_key
-                         : (next & ~flag_mask) | key(epoch_, EventKind::pause, port.local);
-    pauses_next(node);
+    told_next(node, port);
     if (node.is_host) touch(worker, port.id);
     const auto told = static_cast<std::uint8_t>(word >> 8);
     const auto stopped = static_cast<std::uint8_t>(word);
@@ -155,6 +163,16 @@ Event Core::take_timer(CoreNode& node) {
     node.timers.pop();
     time_next(node);
     return event;
+}
+
+// The port's next word of its peer.
+void Core::told_next(CoreNode& node, CorePort& port) {
+    CorePortRest& rest = rest_[port.id];
+    const std::uint64_t next = rest.pauses_in.peek();
+    rest.pause_key = next == flight_empty
+                         ? idle_key
+                         : (next & ~flag_mask) | key(epoch_, EventKind::pause, port.local);
+    pauses_next(node);
 }
 
 // The node's next pause, and with it its next rare event.

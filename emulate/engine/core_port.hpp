@@ -13,6 +13,7 @@
 #include "core_flight.hpp"
 #include "core_leaf.hpp"
 #include "core_queue.hpp"
+#include "credit.hpp"
 #include "event.hpp"
 #include "issue.hpp"
 #include "mark.hpp"
@@ -85,6 +86,7 @@ struct CorePortRest {
     Marker marker;
     std::array<PauseReceiver, 8> obeys;
     std::array<PauseSender, 8> stops;  // of the ingress groups of this port
+    std::array<CreditSender, 8> credits;
     std::uint8_t expiry_due = 0;       // priorities whose pause has a timer
     std::uint32_t fault = 0;           // into the engine's faults, if it is faulty
     std::uint64_t pause_key = idle_key;  // when the next pause frame takes effect
@@ -93,6 +95,7 @@ struct CorePortRest {
     std::uint64_t latest_pause = 0;
     std::int64_t per_byte_q16 = 0;  // at the full rate
     Time pause = 0;         // how long a full pause lasts at this rate
+    Time credit_flight = 0;  // credits out to the peer's scheduler
     Time pause_flight = 0;  // pause frame out to the peer's scheduler stopped
     std::int64_t pauses = 0;
     BlockedTime blocked;
@@ -102,6 +105,7 @@ struct CorePortRest {
     Nic nic;            // at a host
     Time wake = never;  // when it asks its queue pairs again
     PostingThread thread;
+    PostingLine line;
 };
 
 struct CoreNode {

@@ -165,6 +165,11 @@ void Core::latch(Time tick) {
         const Time busy = port.busy_time - port.busy_after(tick);
         latched_.queued[p] = port.waiting;
         latched_.paused[p] = port.paused;
+        for (int lane = 0; by_credits() && lane < 8; ++lane) {
+            if (rest_[p].credits[static_cast<std::size_t>(lane)].stalled()) {
+                latched_.paused[p] |= static_cast<std::uint8_t>(1 << lane);
+            }
+        }
         latched_.utilisation[p] =
             static_cast<double>(busy - busy_at_tick_[p]) / static_cast<double>(tick_);
         busy_at_tick_[p] = busy;

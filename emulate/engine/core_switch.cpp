@@ -25,11 +25,11 @@ namespace kvfabric {
     bool over = false;
     if (node.exact || !buffer.admit_surely(in.local, priority, out.local, stored)) [[unlikely]] {
         if (!node.exact) grow_exact(worker, node);
-        if (!buffer.admit(in.local, priority, out.local, stored)) {
+        if (!by_credits() && !buffer.admit(in.local, priority, out.local, stored)) {
             drop(worker, out, frame, wire);
             return;
         }
-        over = buffer.over(in.local, priority) && (in.stopping & bit(priority)) == 0;
+        over = !by_credits() && buffer.over(in.local, priority) && (in.stopping & bit(priority)) == 0;
     }
     frame.next_hop();
     frame.stamp(in.local);
@@ -42,7 +42,7 @@ namespace kvfabric {
     }
     out.most_waiting = std::max(out.most_waiting, out.waiting + wire);
     const bool at_once =
-        !out.busy() && ((out.paused >> priority & 1) | out.notify) == 0 && &in != &out;
+        !out.busy() && !by_credits() && ((out.paused >> priority & 1) | out.notify) == 0 && &in != &out;
     if (frame.shape() == Shape::last) [[unlikely]] {
         join_trail(worker, out, frame);
         if (at_once) leave_trail(worker, out, priority);
@@ -121,6 +121,10 @@ void Core::grow_exact(Worker& worker, CoreNode& node) {
 
 // A frame has left the switch: its memory is free, and its group may go on.
 [[gnu::always_inline]] inline void Core::depart(Worker& worker, CoreNode& node, CorePort& port, int priority) {
+    if (by_credits()) [[unlikely]] {
+        repay(worker, node.ports[port.serving_ingress], priority, port.serving_wire);
+        return;
+    }
     SharedBuffer& buffer = *node.buffer;
     const std::size_t ingress = port.serving_ingress;
     buffer.release(ingress, priority, port.local, Bytes{port.serving_wire} - preamble_and_gap);
@@ -146,7 +150,8 @@ void Core::serve(Worker& worker, CoreNode& node, CorePort& port) {
         start_pause(worker, port);
         return;
     }
-    const auto eligible = static_cast<std::uint8_t>(port.backlog & ~port.paused);
+    auto eligible = static_cast<std::uint8_t>(port.backlog & ~port.paused);
+    if (by_credits()) [[unlikely]] eligible = with_credits(worker, port, eligible);
     if (eligible == 0) {
         stay_idle(worker, port, port.backlog != 0);
         return;
@@ -208,7 +213,7 @@ void Core::drop(Worker& worker, CorePort& port, const Frame& frame, Bytes wire) 
 }
 
 void Core::visit_switch(Worker& worker, CoreNode& node, std::uint64_t limit) {
-    node.exact = node.stopping > 0;
+    node.exact = node.stopping > 0 || by_credits();
     for (;;) {
         const std::uint64_t next = node.next();
         if (next >= limit) break;

@@ -75,18 +75,24 @@ def disciplines():
     )
 
 
-def transports():
-    posting = [{}, {}, {"issuers": 1}, {"send_queue": 2, "ack_message": True}]
-    return st.builds(
-        lambda posting, **settings: Transport(**settings, **posting),
-        posting=st.sampled_from(posting),
-        control=st.sampled_from(["none", "dcqcn"]),
-        preset=st.sampled_from(["connectx", "connectx_2mb", "paper", "hpcc"]),
-        mtu=st.sampled_from([1024, 4096]),
-        ack_every=st.sampled_from([1, 3, 16]),
-        window=st.sampled_from([0, 16, 64]),
-        rto_ps=st.sampled_from([50 * US, 2_000 * US]),
-        issue_ps=st.sampled_from([0, 0, 300_000]),
+@st.composite
+def transports(draw):
+    kind = draw(st.sampled_from(["rocev2", "rocev2", "rocev2", "infiniband"]))
+    send_queue = draw(st.sampled_from([0, 0, 0, 2]))
+    return Transport(
+        kind=kind,
+        control="none" if kind == "infiniband" else draw(st.sampled_from(["none", "dcqcn"])),
+        preset=draw(st.sampled_from(["connectx", "connectx_2mb", "paper", "hpcc", "conweave"])),
+        mtu=draw(st.sampled_from([1024, 4096])),
+        ack_every=draw(st.sampled_from([1, 3, 16])),
+        window=draw(st.sampled_from([0, 16, 64])),
+        rto_ps=draw(st.sampled_from([50 * US, 2_000 * US])),
+        issue_ps=draw(st.sampled_from([0, 0, 300_000])),
+        issuers=draw(st.sampled_from([0, 1])),
+        send_queue=send_queue,
+        ack_message=send_queue > 0 or draw(st.booleans()),
+        ack_priority=draw(st.sampled_from([None, None, 6])),
+        credits=draw(st.sampled_from([4_224, 9_600, 30_016])),
     )
 
 
