@@ -2,7 +2,8 @@
 
 Hosts do not forward. Switches joined by links form an *island*; two hosts can talk when they sit
 on one island or share a cable. Most families are one island. A bipartite fabric may have several,
-as long as every prefill host reaches a decode host and the other way round.
+as long as every prefill host reaches a decode host and the other way round; so may hosts that are
+cabled to each other without any switch, whatever the file that told of them calls the family.
 """
 
 from collections import defaultdict
@@ -37,7 +38,7 @@ def check(fabric: Fabric) -> None:
         reached = set().union(*(reach[island] for island in member[host.index]))
         if len(reached) == len(hosts):
             continue
-        if fabric.family in MAY_HAVE_ISLANDS:
+        if fabric.family in MAY_HAVE_ISLANDS or not fabric.switches:
             partner = _PARTNER.get(host.role)
             others = reached - {host.index}
             if others and (partner is None or _serves(fabric, others, partner)):

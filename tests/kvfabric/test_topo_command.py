@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from kvfabric.cli import main
-from topo.format.registry import read_fabric
+from topo.format.registry import FORMATS, read_fabric
 
 VERBS = ("list", "show", "design", "compare", "draw", "export", "import", "check")
 SMALL = ("--prefill", "8", "--decode", "8", "--ports", "16")
@@ -55,6 +55,19 @@ def test_an_export_is_imported_again(tmp_path, capsys):
     assert topo("export", "leaf_spine", *SMALL, "--to", file) == 2
     assert "exists" in capsys.readouterr().err
     assert topo("show", file) == 0
+
+
+@pytest.mark.parametrize("family", ["leaf_spine", "dragonfly", "rail_only", "bipartite_direct"])
+@pytest.mark.parametrize("form", [f.name for f in FORMATS.values() if f.read and f.write])
+def test_what_is_exported_is_imported_and_has_the_same_hosts_and_cables(family, form, tmp_path):
+    place, back = tmp_path / "there", tmp_path / "back.json"
+    assert topo("export", family, *SMALL, "--to", place, "--format", form) == 0
+    assert topo("import", place, "--format", form, "--to", back) == 0
+    assert topo("export", family, *SMALL, "--to", tmp_path / "first.json") == 0
+    one, other = read_fabric(tmp_path / "first.json"), read_fabric(back)
+    assert len(one.hosts) == len(other.hosts)
+    rates = [sorted(link.rate_bps for link in fabric.links) for fabric in (one, other)]
+    assert rates[0] == rates[1]
 
 
 def test_a_check_fails_where_pfc_can_deadlock(capsys):
