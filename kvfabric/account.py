@@ -74,7 +74,7 @@ def _headline(found: Difference) -> str:
     compared = sum(found.compared)
     if not compared:
         return "Nothing could be compared: the results share no seed that ran in both."
-    if max(change.pair.seeds for change in found.main) < 2:
+    if max(match.seeds for match in found.matches) < 2:
         return "One common seed cannot show a difference; run more seeds in both."
     if not found.found:
         return f"No difference found in {count(compared, 'number')} compared seed by seed."
@@ -89,8 +89,10 @@ def _headline(found: Difference) -> str:
             f"Largest in mean hand-off: {change.alternative}, {_delta(change)} "
             f"({_percent(change)}), {change.standing} in B."
         )
-    else:
+    elif found.main:
         told.append("No difference found in mean hand-off time.")
+    else:
+        told.append("Mean hand-off times cannot be compared: in one of them some never ended.")
     return " ".join(told)
 
 

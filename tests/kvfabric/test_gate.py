@@ -1,9 +1,12 @@
 """Gates for continuous integration: ``--assert`` and ``diff``, on real runs of the fluid."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from analysis.record import Cell, read_study
+from kvfabric.account import account
 from kvfabric.cli import main
 
 SCENARIO = """\
@@ -118,6 +121,21 @@ def test_an_option_of_the_command_line_is_told(
     assert kvfabric("diff", home / "base", out) == 0
     told = " ".join(capsys.readouterr().out.split())
     assert "an option of the command line, is not the same" in told
+
+
+def test_hand_offs_that_never_ended_have_no_mean_and_are_told_by_their_number(home: Path) -> None:
+    study = read_study(home / "base")
+    cells = []
+    for cell in study.cells:
+        table = {name: column.copy() for name, column in cell.requests.items()}
+        for name in ("kv_ready_ps", "decode_start_ps", "first_token_ps", "finish_ps"):
+            table[name][-1] = -1
+        table["status"][-1] = 1
+        cells.append(Cell(cell.manifest, table, cell.flows, cell.ports))
+    told = account(study, replace(study, cells=tuple(cells)), ("A", "B"), 12)
+    assert told.worse
+    assert told.headline.endswith("cannot be compared: in one of them some never ended.")
+    assert "hand-offs never finished" in told.markdown()
 
 
 def test_a_folder_without_results_is_refused_in_one_line(
