@@ -100,6 +100,7 @@ def discipline_setting(
     cut_through: bool,
     watch_detect_ps: int,
     watch_restore_ps: int,
+    deadlock_ps: int,
     weight: Sequence[int],
     alpha_q16: int,
     egress_alpha_q16: int,
@@ -405,6 +406,7 @@ class Reference:
     def series_table(self) -> dict[str, NDArray[numpy.int64]]: ...
     def port_table(self) -> dict[str, NDArray[numpy.int64]]: ...
     def totals(self) -> dict[str, int]: ...
+    def deadlocks(self) -> list[tuple[int, int, list[int]]]: ...
 
 class Core:
     def __init__(

@@ -6,6 +6,7 @@ is integer picoseconds. docs/packet-model.md lists the modelling choices with th
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Final, Literal
 
 import numpy as np
@@ -45,6 +46,15 @@ _MOST_FLOWS: Final = 2**28
 
 class FlowError(KvfabricError):
     """A flow that the emulator cannot take."""
+
+
+@dataclass(frozen=True, slots=True)
+class Deadlock:
+    """Queues of one priority that wait for each other; each of ``ports`` waits for the next."""
+
+    time_ps: int
+    priority: int
+    ports: tuple[str, ...]
 
 
 class PacketEmulator:
@@ -153,6 +163,20 @@ class PacketEmulator:
         if not 0 <= flow < len(self._seen) or not self._seen[flow]:
             raise FlowError(f"flow {flow}: not submitted")
         return list(self._engine.path(flow))
+
+    def deadlocks(self) -> list[Deadlock]:
+        """Circles of queues that wait for each other, each once, at the tick that found it.
+
+        Looked for by the reference engine only; `topo.deadlock` says whether there can be any.
+        """
+        if not isinstance(self._engine, _engine.Reference):
+            raise KvfabricError(
+                "deadlocks: the core does not look for them; write engine='reference'"
+            )
+        return [
+            Deadlock(time, priority, tuple(self.fabric.port_name(p) for p in ports))
+            for time, priority, ports in self._engine.deadlocks()
+        ]
 
     def observe(self) -> Table:
         """Link state at the last tick, one row a port: ``port queued_bytes paused utilisation``.

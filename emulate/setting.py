@@ -179,6 +179,7 @@ def discipline_setting(
         mark_at_dequeue=discipline.marking == "dequeue",
         cut_through=discipline.cut_through,
         watch_detect_ps=0 if discipline.watchdog is None else discipline.watchdog.detect_ps,
+        deadlock_ps=discipline.deadlock_ps,
         watch_restore_ps=0 if discipline.watchdog is None else discipline.watchdog.restore_ps,
         weight=list(discipline.weights),
         alpha_q16=round(discipline.alpha * 65536),

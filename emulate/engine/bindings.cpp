@@ -45,7 +45,7 @@ RouteSetting route_setting(std::int32_t groups, const In<std::int32_t>& group,
 
 DisciplineSetting discipline_setting(
     std::uint8_t lossless, std::uint8_t strict, bool mark_at_dequeue, bool cut_through,
-    Time watch_detect_ps, Time watch_restore_ps,
+    Time watch_detect_ps, Time watch_restore_ps, Time deadlock_ps,
     const std::array<std::uint8_t, 8>& weight, std::int64_t alpha_q16,
     std::int64_t egress_alpha_q16, Bytes reserve_bytes, Bytes xon_offset_bytes,
     const In<std::int64_t>& headroom_bytes, const In<std::int64_t>& kmin_bytes,
@@ -54,6 +54,7 @@ DisciplineSetting discipline_setting(
     return {lossless,           strict,
             mark_at_dequeue,    cut_through,
             watch_detect_ps,    watch_restore_ps,
+            deadlock_ps,
             weight,
             alpha_q16,          egress_alpha_q16,
             reserve_bytes,      xon_offset_bytes,
@@ -265,8 +266,8 @@ Time ideal_ps(Bytes bytes, std::int64_t descriptors, Bytes mtu, Time issue_ps,
 }
 
 template <typename Engine>
-void bind_engine(nb::module_& m, const char* name) {
-    nb::class_<Engine>(m, name)
+nb::class_<Engine> bind_engine(nb::module_& m, const char* name) {
+    return nb::class_<Engine>(m, name)
         .def(nb::init<FabricSetting, RouteSetting, DisciplineSetting, TransportSetting,
                       const std::vector<FaultSetting>&, std::uint64_t, Time>(),
              nb::kw_only(), "fabric"_a, "routes"_a, "discipline"_a, "transport"_a, "faults"_a,
@@ -325,7 +326,7 @@ NB_MODULE(_engine, m) {
           "ports"_a, "host_first"_a, "host_ports"_a);
     m.def("discipline_setting", &discipline_setting, nb::kw_only(), "lossless"_a, "strict"_a,
           "mark_at_dequeue"_a, "cut_through"_a,
-          "watch_detect_ps"_a, "watch_restore_ps"_a, "weight"_a, "alpha_q16"_a, "egress_alpha_q16"_a, "reserve_bytes"_a,
+          "watch_detect_ps"_a, "watch_restore_ps"_a, "deadlock_ps"_a, "weight"_a, "alpha_q16"_a, "egress_alpha_q16"_a, "reserve_bytes"_a,
           "xon_offset_bytes"_a, "headroom_bytes"_a, "kmin_bytes"_a, "kmax_bytes"_a, "pmax_q32"_a,
           "response_ps"_a);
     m.def("dcqcn_setting", &dcqcn_setting, nb::kw_only(), "alpha_period_ps"_a, "cut_period_ps"_a,
@@ -342,7 +343,14 @@ NB_MODULE(_engine, m) {
 
     bind_decisions(m);
 
-    bind_engine<Reference>(m, "Reference");
+    bind_engine<Reference>(m, "Reference")
+        .def("deadlocks", [](const Reference& engine) {
+            std::vector<std::tuple<Time, int, std::vector<std::uint32_t>>> rows;
+            for (const Deadlock& d : engine.deadlocks()) {
+                rows.emplace_back(d.time, d.priority, d.ports);
+            }
+            return rows;
+        });
     bind_engine<Core>(m, "Core");
 
     m.def("ideal_ps", &ideal_ps, nb::kw_only(), "bytes"_a, "descriptors"_a, "mtu"_a, "issue_ps"_a,

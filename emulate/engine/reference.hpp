@@ -14,6 +14,7 @@
 #include "blame.hpp"
 #include "buffer.hpp"
 #include "credit.hpp"
+#include "deadlock.hpp"
 #include "derive.hpp"
 #include "event.hpp"
 #include "fault.hpp"
@@ -109,6 +110,8 @@ struct Port {
     std::array<CreditSender, 8> credits;
     std::array<Watchdog, 8> watchdogs;
     std::array<bool, 8> watch_due{};
+    std::array<Time, 8> moved{};  // last departure, or first frame of an empty queue
+    std::uint8_t deadlocked = 0;  // priorities that were told to be
 
     // How long a priority has been stopped by now, by pause or for want of credits.
     Time held(int priority, Time now) const {
@@ -199,6 +202,9 @@ public:
     const Observation& observation();
     std::int64_t stops() const { return observation_.pauses.count(); }
 
+    // Circles of queues that wait for each other, in the order in which they were found.
+    const std::vector<Deadlock>& deadlocks() const { return deadlocks_; }
+
     // Payload bytes that are on a link, in service or in a queue, counted packet by packet.
     Bytes in_flight() const;
 
@@ -256,6 +262,10 @@ private:
     void repay(std::uint32_t ingress, const Packet& packet);
     void credit(std::uint32_t port, std::uint32_t lane);
 
+    // Deadlocks (reference_deadlock.cpp).
+    void find_deadlocks(Time first, Time last);
+    bool waits_for(const Stuck& queue, const Stuck& other) const;
+
     // What befalls links (reference_fault.cpp).
     void befall(const std::vector<FaultSetting>& faults);
     bool loses(std::uint32_t port, const Packet& packet, Time arrival) const;
@@ -295,6 +305,7 @@ private:
     std::vector<std::optional<SharedBuffer>> buffers_;  // of each node
     std::vector<DcqcnSetting> control_;                 // of each port
     std::vector<LinkFault> faults_;
+    std::vector<Deadlock> deadlocks_;
     std::vector<Flow> flows_;
     std::vector<std::uint32_t> paths_;
     PacketPool packets_;

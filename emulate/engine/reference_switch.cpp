@@ -116,6 +116,7 @@ void Reference::sent(std::uint32_t port_id) {
         const Packet& packet = packets_[port.serving];
         port.serving = none;
         port.sent_bytes += packet.wire;
+        port.moved[packet.priority] = now_;
         if (port.at_host) {
             touch(port_id);
             Flow& flow = flows_[packet.flow];
@@ -238,6 +239,7 @@ void Reference::enqueue(std::uint32_t port_id, PacketId id) {
     const Packet& packet = packets_[id];
     observation_.queues[port_id].hold(port.waiting, ticks_);
     Queue& queue = port.queue[packet.priority];
+    if (queue.list.empty()) port.moved[packet.priority] = now_;
     queue.list.push(packets_, id);
     queue.wire += packet.wire;
     port.waiting += packet.wire;

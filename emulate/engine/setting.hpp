@@ -40,6 +40,7 @@ struct DisciplineSetting {
     bool cut_through = false;
     Time watch_detect = 0;  // 0: no watchdog
     Time watch_restore = 0;
+    Time deadlock = 0;  // how long the queues of a circle have stood still
     std::array<std::uint8_t, 8> weight{};
     std::int64_t alpha_q16 = 0;
     std::int64_t egress_alpha_q16 = 0;

@@ -7,6 +7,7 @@ import pytest
 from numpy.typing import NDArray
 
 from topo.fabric import Fabric, Switch
+from topo.route import Routes, equal_cost
 from traffic.emulator import FLOW, Emulator, Table
 
 G = 10**9
@@ -56,6 +57,36 @@ class Lab:
                 host = fabric.add_host(f"h{leaf}.{i}")
                 fabric.connect(host, node, rate_bps=gbps * G, delay_ps=50_000)
         return fabric
+
+    @staticmethod
+    def ring(gbps: int = 100, buffer: int = 400_000) -> tuple[Fabric, Routes, list[int]]:
+        """Three switches in a ring, one host each; every flow turns right, two switches on."""
+        fabric = Fabric("ring")
+        model = Lab.switch(buffer=buffer)
+        switches = [fabric.add_switch(f"s{i}", tier=1, switch=model) for i in range(3)]
+        hosts = [fabric.add_host(f"h{i}") for i in range(3)]
+        for i in range(3):
+            fabric.connect(switches[i], switches[(i + 1) % 3], rate_bps=gbps * G, delay_ps=50_000)
+        for switch, host in zip(switches, hosts, strict=True):
+            fabric.connect(host, switch, rate_bps=gbps * G, delay_ps=50_000)
+        good = equal_cost(fabric)
+        # Replace the next hops of every switch by the clockwise neighbour.
+        out = {link.a: int(fabric.ports.first[link.a]) + link.a_port for link in fabric.links[:3]}
+        rows: list[NDArray[np.int32]] = [
+            good.ports[good.first[r] : good.first[r + 1]] for r in range(len(good.first) - 1)
+        ]
+        for switch in switches:
+            for group in range(good.groups):
+                row = switch * good.groups + group
+                if len(rows[row]):
+                    rows[row] = np.array([out[switch]], np.int32)
+        first = np.zeros(len(good.first), np.int32)
+        np.cumsum([len(r) for r in rows], out=first[1:])
+        routes = Routes(
+            good.group, good.groups, first, np.concatenate(rows), good.host_first, good.host_ports,
+            good.hops, good.owner, good.peer,
+        )  # fmt: skip
+        return fabric, routes, hosts
 
     @staticmethod
     def hosts(fabric: Fabric) -> list[int]:

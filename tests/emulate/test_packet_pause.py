@@ -1,6 +1,5 @@
 """Priority flow control: nothing is lost with enough headroom, and something is without."""
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -11,7 +10,7 @@ from emulate.packet import PacketEmulator
 from emulate.transport import Transport, TransportError
 from topo.error import KvfabricError
 from topo.fabric import Fabric, Switch
-from topo.route import Routes, equal_cost
+from topo.route import equal_cost
 
 G = 10**9
 US = 10**6
@@ -85,36 +84,8 @@ def test_lost_frames_are_sent_again_until_all_has_arrived(lab):
     assert flows["resent_bytes"].sum() == totals["bytes_sent"] - totals["bytes_delivered"]
 
 
-def ring(lab, gbps=100, buffer=400_000):
-    """Three switches in a ring, one host each; every flow turns right and goes two switches on."""
-    fabric = Fabric("ring")
-    model = lab.switch(buffer=buffer)
-    switches = [fabric.add_switch(f"s{i}", tier=1, switch=model) for i in range(3)]
-    hosts = [fabric.add_host(f"h{i}") for i in range(3)]
-    for i in range(3):
-        fabric.connect(switches[i], switches[(i + 1) % 3], rate_bps=gbps * G, delay_ps=50_000)
-    for switch, host in zip(switches, hosts, strict=True):
-        fabric.connect(host, switch, rate_bps=gbps * G, delay_ps=50_000)
-    good = equal_cost(fabric)
-    # Replace the next hops of every switch by the clockwise neighbour.
-    out = {link.a: int(fabric.ports.first[link.a]) + link.a_port for link in fabric.links[:3]}
-    rows = [good.ports[good.first[r] : good.first[r + 1]] for r in range(len(good.first) - 1)]
-    for switch in switches:
-        for group in range(good.groups):
-            row = switch * good.groups + group
-            if len(rows[row]):
-                rows[row] = np.array([out[switch]], np.int32)
-    first = np.zeros(len(good.first), np.int32)
-    np.cumsum([len(r) for r in rows], out=first[1:])
-    routes = Routes(
-        good.group, good.groups, first, np.concatenate(rows), good.host_first, good.host_ports,
-        good.hops, good.owner, good.peer,
-    )  # fmt: skip
-    return fabric, routes, hosts
-
-
 def test_a_ring_of_pauses_comes_to_rest_and_advance_still_returns(lab):
-    fabric, routes, hosts = ring(lab)
+    fabric, routes, hosts = lab.ring()
     discipline = Discipline(ecn="off", headroom=40_000, alpha=1 / 8)
     emulator = PacketEmulator(fabric, routes, discipline, FREE, seed=1)
     pairs = [(hosts[i], hosts[(i + 2) % 3]) for i in range(3)]
@@ -141,7 +112,7 @@ def test_a_ring_of_pauses_comes_to_rest_and_advance_still_returns(lab):
 
 
 def test_a_standing_pause_is_refreshed_at_half_its_quanta(lab):
-    fabric, routes, hosts = ring(lab)
+    fabric, routes, hosts = lab.ring()
     discipline = Discipline(ecn="off", headroom=40_000, alpha=1 / 8)
     emulator = PacketEmulator(fabric, routes, discipline, FREE, seed=1)
     emulator.submit(lab.flows(*((hosts[i], hosts[(i + 2) % 3], 50_000_000, 0) for i in range(3))))

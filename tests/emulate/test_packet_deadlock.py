@@ -1,0 +1,108 @@
+"""Deadlocks: a ring comes to rest and is named with its circle; a Clos never does."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from emulate.discipline import Discipline, DisciplineError, Watchdog
+from emulate.packet import OBSERVATION_TICK_PS, PacketEmulator
+from emulate.transport import Transport
+from topo.deadlock import path_cycle
+from topo.error import KvfabricError
+from topo.route import equal_cost
+
+US = 10**6
+MS = 10**9
+SHORT = Discipline(ecn="off", headroom=40_000, alpha=1 / 8)
+ROCE = Transport(control="none", rto_ps=50 * MS)
+LANES = Transport(kind="infiniband", control="none", rto_ps=50 * MS, credits=12_480)
+CIRCLE = {"s0:0>s1:0", "s1:1>s2:0", "s2:1>s0:1"}
+
+
+def turning(lab, discipline, transport):
+    """Three long flows in the ring, each two switches on."""
+    fabric, routes, hosts = lab.ring()
+    emulator = PacketEmulator(fabric, routes, discipline, transport, seed=1, engine="reference")
+    rows = [(hosts[i], hosts[(i + 2) % 3], 50_000_000, 0) for i in range(3)]
+    emulator.submit(lab.flows(*rows))
+    return emulator
+
+
+@pytest.mark.parametrize("transport", [ROCE, LANES], ids=["pauses", "credits"])
+def test_a_ring_of_three_switches_is_named_once_with_its_circle(lab, transport):
+    emulator = turning(lab, SHORT, transport)
+    emulator.advance(9 * MS)
+    assert emulator.deadlocks() == []
+    still = emulator.telemetry().totals["bytes_delivered"]
+    emulator.advance(200 * MS)
+    assert emulator.telemetry().totals["bytes_delivered"] == still
+    (found,) = emulator.deadlocks()
+    assert set(found.ports) == CIRCLE
+    assert found.priority == 3
+    assert found.time_ps % OBSERVATION_TICK_PS == 0
+    # Everything stands within the first 200 us; 10 ms later it is told.
+    assert 10 * MS < found.time_ps < 10 * MS + 200 * US
+    # Each waits for the next: the order of the ring.
+    start = found.ports.index("s0:0>s1:0")
+    turned = found.ports[start:] + found.ports[:start]
+    assert turned == ("s0:0>s1:0", "s1:1>s2:0", "s2:1>s0:1")
+
+
+def test_the_static_check_of_the_same_paths_finds_the_same_circle(lab):
+    emulator = turning(lab, SHORT, ROCE)
+    cycle = path_cycle(emulator.fabric, [emulator.path(i) for i in range(3)])
+    assert cycle is not None
+    assert set(cycle) == CIRCLE
+
+
+@pytest.mark.parametrize("transport", [ROCE, LANES], ids=["pauses", "credits"])
+def test_slices_do_not_change_when_a_deadlock_is_told(lab, transport):
+    whole, sliced = turning(lab, SHORT, transport), turning(lab, SHORT, transport)
+    whole.advance(40 * MS)
+    for until in (150 * US, 8 * MS, 10 * MS + 3, 10 * MS + 170 * US, 11 * MS, 40 * MS):
+        sliced.advance(until)
+    assert whole.deadlocks() == sliced.deadlocks() != []
+
+
+def test_a_longer_limit_tells_it_later_and_a_watchdog_breaks_it(lab):
+    later = turning(
+        lab, Discipline(ecn="off", headroom=40_000, alpha=1 / 8, deadlock_ps=30 * MS), ROCE
+    )
+    later.advance(100 * MS)
+    assert 30 * MS < later.deadlocks()[0].time_ps < 30 * MS + 200 * US
+    watched = Discipline(ecn="off", headroom=40_000, alpha=1 / 8, watchdog=Watchdog(5 * MS, 5 * MS))
+    broken = turning(lab, watched, ROCE)
+    broken.advance(9 * MS)
+    assert broken.telemetry().totals["drops_watchdog"] > 0
+    assert broken.deadlocks() == []
+
+
+@settings(max_examples=15, deadline=None)
+@given(
+    load=st.lists(
+        st.tuples(st.integers(0, 5), st.integers(1, 5), st.integers(1, 600_000)),
+        min_size=4,
+        max_size=16,
+    ),
+    lanes=st.booleans(),
+)
+def test_up_down_paths_on_a_clos_never_deadlock(lab, load, lanes):
+    fabric = lab.leaf_spine(3, 2, 2)
+    hosts = lab.hosts(fabric)
+    discipline = Discipline(ecn="off", alpha=1 / 64, deadlock_ps=20 * US)
+    transport = LANES if lanes else ROCE
+    emulator = PacketEmulator(
+        fabric, equal_cost(fabric), discipline, transport, seed=1, engine="reference"
+    )
+    emulator.submit(lab.flows(*((hosts[a], hosts[(a + d) % 6], n, 0) for a, d, n in load)))
+    assert len(lab.finish(emulator)) == len(load)
+    assert emulator.deadlocks() == []
+
+
+def test_an_engine_that_does_not_look_says_so(lab):
+    fabric = lab.star(2)
+    emulator = PacketEmulator(fabric, equal_cost(fabric), SHORT, ROCE, seed=1, engine="core")
+    with pytest.raises(KvfabricError, match="write engine='reference'"):
+        emulator.deadlocks()
+    with pytest.raises(DisciplineError, match="above 0; write 10ms"):
+        Discipline(deadlock_ps=0)
