@@ -23,7 +23,7 @@ from analysis.interval import Estimate, effective, needed
 from analysis.measure import Measure, Unit, measure
 from analysis.record import StudyManifest
 from analysis.summary import Sample
-from analysis.wording import count
+from analysis.wording import count, printable
 from topo import unit
 from topo.error import UnitError
 
@@ -85,7 +85,7 @@ class Outcome:
     def text(self) -> str:
         """One line, and below it the alternatives that do not hold."""
         head = f"assert {self.assertion.text}: {self.standing}"
-        lines = [f"  {line}" for line in self.lines[:_SHOWN]]
+        lines = [f"  {printable(line)}" for line in self.lines[:_SHOWN]]
         if len(self.lines) > _SHOWN:
             lines.append(f"  and {count(len(self.lines) - _SHOWN, 'more alternative')}")
         return "\n".join((head, *lines))

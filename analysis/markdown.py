@@ -7,6 +7,8 @@ breaks become spaces.
 import re
 from collections.abc import Sequence
 
+from analysis.wording import printable
+
 _SPECIAL = re.compile(r"([\\`*_\[\]<>#|~&@$])")
 
 
@@ -16,8 +18,7 @@ def escaped(text: str) -> str:
     >>> print(escaped("a|b <script> @team"))
     a\\|b \\<script\\> \\@team
     """
-    plain = "".join(c if c.isprintable() else " " for c in text)
-    return _SPECIAL.sub(r"\\\1", plain)
+    return _SPECIAL.sub(r"\\\1", printable(text))
 
 
 def table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

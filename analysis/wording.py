@@ -115,6 +115,15 @@ def count(number: int, noun: str) -> str:
     return f"{number:,} {noun if number == 1 else plural}"
 
 
+def printable(text: str) -> str:
+    """A stranger's text without what a terminal would obey.
+
+    >>> printable("a\\x1b[31mb")
+    'a [31mb'
+    """
+    return "".join(c if c.isprintable() else " " for c in text)
+
+
 def more_seeds(number: int | None) -> str:
     """Advice on sample size, to be put behind a difference that was not found.
 

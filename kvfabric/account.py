@@ -10,7 +10,7 @@ from math import isfinite
 
 from analysis.difference import Change, Difference, difference
 from analysis.interval import Estimate
-from analysis.markdown import table
+from analysis.markdown import escaped, table
 from analysis.measure import Unit
 from analysis.record import Study
 from analysis.wording import count, more_seeds
@@ -43,13 +43,13 @@ class Account:
 
     def markdown(self) -> str:
         """The account as GitHub Markdown."""
-        parts = [f"**{self.headline}**"]
+        parts = [f"**{escaped(self.headline)}**"]
         for section in self.sections:
             if section.rows or section.lines:
                 parts.append(f"### {section.title}")
             if section.rows:
                 parts.append(table(section.columns, section.rows))
-            parts += section.lines
+            parts += [escaped(line) for line in section.lines]
         return "\n\n".join(parts) + "\n"
 
 

@@ -60,12 +60,14 @@ def command(
 
 
 def _print(told: "Account") -> None:
+    from analysis.wording import printable
     from kvfabric.table import print_table
 
-    click.echo(told.headline)
+    click.echo(printable(told.headline))
     for section in told.sections:
         if section.rows:
             click.echo()
-            print_table(section.title, section.columns, section.rows)
+            rows = [[printable(cell) for cell in row] for row in section.rows]
+            print_table(section.title, section.columns, rows)
         for line in section.lines:
-            click.echo(line)
+            click.echo(printable(line))

@@ -188,3 +188,10 @@ def test_an_assertion_keeps_its_text() -> None:
     read: Assertion = assertion(" drops==0 ")
     assert read.text == "drops==0"
     assert Outcome(read, HOLDS, ()).text() == "assert drops==0: holds"
+
+
+def test_a_label_does_not_steer_the_terminal(make_rows: Rows, make_question: Ask) -> None:
+    ask = make_question()
+    told = decided("over_budget<5%", [constant(make_rows, ask, "a\x1b[31m\n", [9] * 20)], ask)
+    assert "\x1b" not in told.text()
+    assert len(told.text().splitlines()) == 2
