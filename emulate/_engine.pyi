@@ -150,6 +150,8 @@ def transport_setting(
     issue_ps: int,
     send_queue: int,
     one_issuer: bool,
+    drain_bps: int,
+    receive_bytes: int,
     ack_message: bool,
     cnp_interval_ps: int,
     credit_bytes: int,

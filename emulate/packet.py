@@ -98,7 +98,7 @@ class PacketEmulator:
         refuse_storms(rules, faults)
         if engine not in ("auto", "core", "reference"):
             raise KvfabricError(f"engine {engine!r}: write auto, core or reference")
-        lacking = core_lacks(rules)
+        lacking = core_lacks(rules, self.transport)
         if engine == "core" and lacking is not None:
             raise KvfabricError(f"engine 'core': has no {lacking}; write auto or reference")
         slow = engine == "reference" or lacking is not None

@@ -38,8 +38,10 @@ def refuse_rates(fabric: Fabric) -> None:
             )
 
 
-def core_lacks(discipline: Discipline) -> str | None:
+def core_lacks(discipline: Discipline, transport: Transport) -> str | None:
     """What of the settings only the reference engine knows; None when the core knows all."""
+    if transport.drain_bps:
+        return "hosts with a drain rate"
     if discipline.cut_through:
         return "cut-through"
     return "watchdog" if discipline.watchdog is not None else None
@@ -67,12 +69,15 @@ def refuse_storms(discipline: Discipline, faults: Sequence[Fault]) -> None:
 def port_headroom(
     fabric: Fabric, discipline: Discipline, transport: Transport
 ) -> NDArray[np.int64]:
-    """Bytes of headroom of each lossless class, one entry a port; 0 at hosts and without PFC."""
+    """Bytes of headroom of each lossless class, one entry a port; 0 without PFC, and at hosts that
+    always receive."""
     ports = fabric.ports
     headroom = np.zeros(len(ports.node), np.int64)
     if not discipline.protected:
         return headroom
     at_switch = np.array([n.switch is not None for n in fabric.nodes], np.bool_)[ports.node]
+    if transport.drain_bps:
+        at_switch[:] = True
     pairs = zip(ports.rate_bps.tolist(), ports.delay_ps.tolist(), at_switch.tolist(), strict=True)
     known: dict[tuple[int, int], int] = {}
     for port, (rate, delay, switch) in enumerate(pairs):
@@ -99,8 +104,21 @@ def refuse_buffers(
             f"credits {transport.credits} B: below the {blocks} B of one frame, which could never "
             "start; write more credits or a smaller mtu"
         )
+    if transport.drain_bps and discipline.cut_through:
+        raise TransportError(
+            f"drain {transport.drain_bps} bit/s: not with switches that cut through; write 0, or "
+            "cut_through: false"
+        )
     for node in fabric.nodes:
         if node.switch is None:
+            if transport.drain_bps:
+                _refuse_receiver(
+                    node.name,
+                    headroom[int(first[node.index])],
+                    frame,
+                    discipline,
+                    transport.receive_buffer,
+                )
             continue
         ports = slice(int(first[node.index]), int(first[node.index + 1]))
         degree = ports.stop - ports.start
@@ -144,6 +162,22 @@ def route_setting(routes: Routes) -> _engine.RouteSetting:
         host_first=routes.host_first,
         host_ports=routes.host_ports,
     )
+
+
+def _refuse_receiver(
+    host: str, headroom: int, frame: int, discipline: Discipline, buffer: int
+) -> None:
+    kept = (int(headroom) + discipline.reserve_bytes) * len(discipline.protected)
+    if kept + frame > buffer:
+        raise TransportError(
+            f"receive_buffer {buffer} B: headrooms and reserves of the NIC of host {host!r} need "
+            f"{kept} B and leave no room for a frame; write more"
+        )
+    if discipline.protected and discipline.xon_offset_bytes >= discipline.alpha * (buffer - kept):
+        raise TransportError(
+            f"receive_buffer {buffer} B: the highest threshold of host {host!r} is not above "
+            f"xon_offset {discipline.xon_offset_bytes} B; write more"
+        )
 
 
 def fabric_setting(fabric: Fabric) -> _engine.FabricSetting:
@@ -228,6 +262,8 @@ def transport_setting(fabric: Fabric, transport: Transport) -> _engine.Transport
         issue_ps=transport.issue_ps,
         send_queue=transport.send_queue,
         one_issuer=transport.issuers == 1,
+        drain_bps=transport.drain_bps,
+        receive_bytes=transport.receive_buffer,
         ack_message=transport.ack_message,
         cnp_interval_ps=transport.cnp_gap_ps,
         credit_bytes=transport.credits if transport.by_credits else 0,

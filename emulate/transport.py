@@ -196,6 +196,8 @@ class Transport:
         when every flow has a thread of its own.
     send_queue: descriptors of one flow that may be issued and not yet acknowledged, 0 without a
         limit. Flows without room are passed over until an ACK completes a descriptor.
+    drain_bps: wire rate at which a host takes data from each of its NIC's ports, 0: as it comes;
+        receive_buffer: bytes of each such port, an assumption. Such a NIC pauses its switch.
     cnp_priority: the strict, never paused class of CNPs.
     credits: bytes that the receiving end of a link advertises for each of its 8 virtual lanes, one
         a priority; of ``infiniband``.
@@ -214,6 +216,8 @@ class Transport:
     issue_ps: int = 0
     issuers: int = 0
     send_queue: int = 0
+    drain_bps: int = 0
+    receive_buffer: int = 2**20
     ack_message: bool = False
     cnp_priority: int = 6
     credits: int = CREDITS
@@ -256,6 +260,15 @@ class Transport:
             raise TransportError(
                 f"send_queue {self.send_queue}: with an ACK every {self.ack_every} packets no ACK "
                 "need come for a descriptor; write ack_message: true, or ack_every: 1"
+            )
+        if self.drain_bps and not 10**6 <= self.drain_bps <= 8 * 10**12:
+            raise TransportError(
+                f"drain {self.drain_bps} bit/s: write 1 Mbps to 8 Tbps, or 0 for no limit"
+            )
+        if self.drain_bps and self.kind == "infiniband":
+            raise TransportError(
+                f"drain {self.drain_bps} bit/s: not with infiniband, whose hosts return credits at "
+                "arrival; write 0, or kind: rocev2"
             )
         if not 0 <= self.cnp_priority <= 7:
             raise TransportError(f"cnp_priority {self.cnp_priority}: write 0 to 7")

@@ -51,6 +51,10 @@ def transport_of(part: TransportPart, issue_ps: int) -> Transport:
         issuers=part.issuers,
         send_queue=part.send_queue or 0,
         ack_message=part.ack_message,
+        drain_bps=int(part.drain or 0),
+        receive_buffer=usual.receive_buffer
+        if part.receive_buffer is None
+        else int(part.receive_buffer),
         ack_every=usual.ack_every if part.ack_every is None else part.ack_every,
         credits=usual.credits if part.credits is None else int(part.credits),
     )
@@ -68,6 +72,11 @@ def network_told(rules: Discipline, sender: Transport, nic_bps: int) -> dict[str
     }
     if sender.issuers:
         told["issue"] = "one thread a NIC posts the descriptors of all its flows"
+    if sender.drain_bps:
+        told["hosts"] = (
+            f"take {show_rate(sender.drain_bps)} from each NIC port, whose receive buffer is "
+            f"{show_size(sender.receive_buffer)}"
+        )
     if sender.send_queue:
         told["send queue"] = f"{sender.send_queue} unacknowledged descriptors a flow"
     if sender.by_credits:

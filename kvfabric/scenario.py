@@ -183,7 +183,8 @@ class TransportPart(Part, frozen=True):
     ``credits`` is the buffer of each virtual lane at the receiving end of an infiniband link.
     ``issuers`` 1 lets one thread of a NIC issue the descriptors of all its flows, 0 one of each
     flow; ``send_queue`` is how many descriptors of a flow may be issued and not acknowledged
-    (without a limit if left out), ``ack_message`` an ACK at the end of each descriptor.
+    (without a limit if left out), ``ack_message`` an ACK at the end of each descriptor. ``drain``
+    is the rate at which a host takes data from each NIC port, through its ``receive_buffer``.
     """
 
     kind: Literal["rocev2", "infiniband"] = "rocev2"
@@ -194,6 +195,8 @@ class TransportPart(Part, frozen=True):
     credits: Size | None = None
     issuers: Literal[0, 1] = 0
     send_queue: Small | None = None
+    drain: Rate | None = None
+    receive_buffer: Size | None = None
     ack_message: bool = False
 
 

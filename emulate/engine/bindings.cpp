@@ -65,14 +65,16 @@ DisciplineSetting discipline_setting(
 
 TransportSetting transport_setting(Bytes mtu, std::int64_t ack_every, std::int64_t window,
                                    Time timeout_ps, Time issue_ps, std::int64_t send_queue,
-                                   bool one_issuer, bool ack_message, Time cnp_interval_ps,
+                                   bool one_issuer, std::int64_t drain_bps,
+                                   Bytes receive_bytes, bool ack_message, Time cnp_interval_ps,
                                    Bytes credit_bytes, std::uint8_t cnp_priority,
                                    std::int8_t ack_priority, bool controlled,
                                    const DcqcnSetting& dcqcn, const In<std::int64_t>& least_bps,
                                    const In<std::int64_t>& additive_bps,
                                    const In<std::int64_t>& hyper_bps) {
     return {mtu,          ack_every,         window,     timeout_ps,
-            issue_ps,     send_queue == 0 ? no_limit : send_queue, one_issuer, ack_message,
+            issue_ps,     send_queue == 0 ? no_limit : send_queue, one_issuer, drain_bps, receive_bytes,
+            ack_message,
             cnp_interval_ps, credit_bytes, cnp_priority, ack_priority, controlled,
             dcqcn,        values(least_bps), values(additive_bps), values(hyper_bps)};
 }
@@ -334,7 +336,7 @@ NB_MODULE(_engine, m) {
           "least_percent"_a, "recovery"_a, "clamp"_a, "clamp_after_timer"_a, "least_bps"_a,
           "additive_bps"_a, "hyper_bps"_a, "cut_grid"_a = false, "retimed"_a = true);
     m.def("transport_setting", &transport_setting, nb::kw_only(), "mtu"_a, "ack_every"_a,
-          "window"_a, "timeout_ps"_a, "issue_ps"_a, "send_queue"_a, "one_issuer"_a, "ack_message"_a, "cnp_interval_ps"_a, "credit_bytes"_a,
+          "window"_a, "timeout_ps"_a, "issue_ps"_a, "send_queue"_a, "one_issuer"_a, "drain_bps"_a, "receive_bytes"_a, "ack_message"_a, "cnp_interval_ps"_a, "credit_bytes"_a,
           "cnp_priority"_a, "ack_priority"_a,
           "controlled"_a, "dcqcn"_a, "least_bps"_a, "additive_bps"_a, "hyper_bps"_a);
 

@@ -8,12 +8,18 @@ namespace {
 
 std::size_t index(std::int64_t value) { return static_cast<std::size_t>(value); }
 
+// Of each switch, and of each host that is drained.
 std::vector<std::optional<SharedBuffer>> shared_buffers(const FabricSetting& fabric,
-                                                        const DisciplineSetting& discipline) {
+                                                        const DisciplineSetting& discipline,
+                                                        const TransportSetting& transport) {
     std::vector<std::optional<SharedBuffer>> buffers(fabric.is_switch.size());
     for (std::size_t node = 0; node < buffers.size(); ++node) {
-        if (fabric.is_switch[node] == 0) continue;
-        buffers[node].emplace(buffer_setting(fabric, discipline, node));
+        const bool host = fabric.is_switch[node] == 0;
+        if (host && transport.drain_bps == 0) continue;
+        BufferSetting setting = buffer_setting(fabric, discipline, node);
+        const std::int64_t ports = fabric.first[node + 1] - fabric.first[node];
+        if (host) setting.total = transport.receive_bytes * ports;
+        buffers[node].emplace(setting);
     }
     return buffers;
 }
@@ -25,7 +31,7 @@ Reference::Reference(FabricSetting fabric, RouteSetting routes, DisciplineSettin
                      std::uint64_t seed, Time tick)
     : fabric_(std::move(fabric)), discipline_(std::move(discipline)),
       transport_(std::move(transport)), router_(fabric_, std::move(routes)), seed_(mix(seed)),
-      ports_(fabric_.node.size()), buffers_(shared_buffers(fabric_, discipline_)),
+      ports_(fabric_.node.size()), buffers_(shared_buffers(fabric_, discipline_, transport_)),
       control_(controls(transport_)), observation_(ports_.size()), tick_(tick), next_tick_(tick) {
     for (std::size_t p = 0; p < ports_.size(); ++p) {
         Port& port = ports_[p];
@@ -33,6 +39,7 @@ Reference::Reference(FabricSetting fabric, RouteSetting routes, DisciplineSettin
         port.node = static_cast<std::uint32_t>(node);
         port.reverse = static_cast<std::uint32_t>(fabric_.reverse[p]);
         port.at_host = fabric_.is_switch[node] == 0;
+        if (transport_.drain_bps > 0) port.drain = Serialiser(transport_.drain_bps);
         port.serialiser = Serialiser(fabric_.rate_bps[p]);
         port.per_byte_q16 = port.serialiser.per_byte();
         port.delay = fabric_.delay[p] + fabric_.latency[node];
@@ -86,6 +93,7 @@ std::int64_t Reference::submit(const std::vector<FlowSetting>& flows) {
             const std::uint32_t port = paths_[flow.path + hop];
             hops.push_back({fabric_.rate_bps[port], ports_[port].delay});
         }
+        if (transport_.drain_bps > 0) hops.push_back({transport_.drain_bps, 0});
         flow.ideal = ideal(flow.segment, hops, transport_.issue, discipline_.cut_through);
         taken.push_back(flow);
     }
@@ -124,7 +132,7 @@ void Reference::handle(const Event& event) {
         by_credits() ? credit(port, lane) : obey(port, lane);
         break;
     case EventKind::sent:
-        sent(port);
+        lane == drained_lane ? drained(port) : sent(port);
         break;
     case EventKind::arrival:
         lane == header ? head(port) : arrive(port);
@@ -238,6 +246,7 @@ Bytes Reference::in_flight() const {
         for (std::size_t i = 0; i < port.flying.size(); ++i) {
             if (!port.flying[i].gone) count(port.flying[i].id);
         }
+        for (PacketId id = port.stowed.head(); id != none; id = packets_[id].next) count(id);
         for (const Queue& queue : port.queue) {
             for (PacketId id = queue.list.head(); id != none; id = packets_[id].next) count(id);
         }

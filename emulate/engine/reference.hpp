@@ -124,6 +124,12 @@ struct Port {
     PostingThread thread;
     PostingLine line;
 
+    // What a host has not drained yet.
+    PacketList stowed;
+    Trail::Line stowed_trail;
+    Serialiser drain;
+    bool draining = false;
+
     Bytes waiting = 0;
     Bytes most_waiting = 0;
     Bytes sent_bytes = 0;
@@ -249,12 +255,20 @@ private:
     PacketId dequeue(std::uint32_t port, int priority);
     void mark(std::uint32_t port, Packet& packet, Bytes queue);
     void departed(const Packet& packet, std::uint32_t ingress, std::uint32_t egress);
+    void stop_if_over(std::uint32_t ingress, int priority);
+    void resume_if_under(std::uint32_t ingress, int priority);
     void obey(std::uint32_t port, std::uint32_t lane);
     void expire_pause(std::uint32_t port, int priority);
     void refresh_pause(std::uint32_t port, int priority);
     void drop(std::uint32_t port, PacketId id, Cause cause);
     void guard(std::uint32_t port, int priority);
     void bark(std::uint32_t port, int priority);
+
+    // Hosts with a drain rate (reference_drain.cpp).
+    static constexpr std::uint32_t drained_lane = 1;
+    void stow(std::uint32_t port, PacketId id);
+    void drain(std::uint32_t port);
+    void drained(std::uint32_t port);
 
     // Credits of virtual lanes (reference_credit.cpp).
     bool by_credits() const { return transport_.credits > 0; }

@@ -146,10 +146,12 @@ void Reference::arrive(std::uint32_t port_id) {
     }
     ++totals_.packet_hops;
     if (flight.gone) return;
-    if (ports_[port_id].at_host) {
-        receive(flight.id);
-    } else {
+    if (!ports_[port_id].at_host) {
         forward(port_id, flight.id, false);
+    } else if (transport_.drain_bps > 0 && packets_[flight.id].kind == FrameKind::data) {
+        stow(port_id, flight.id);
+    } else {
+        receive(flight.id);
     }
 }
 
@@ -220,18 +222,23 @@ bool Reference::forward(std::uint32_t port_id, PacketId id, bool by_header) {
                       static_cast<std::uint8_t>(packet.hop - 1), out, now_,
                       egress.held(priority, now_));
     }
-    Port& ingress = ports_[port_id];
-    const bool over = !by_credits() && buffer.over(port_id - first, priority);
-    if (over && ingress.stops[slot(priority)].stop(now_)) {
-        ingress.notify |= bit(priority);
-        const auto cause = first + static_cast<std::uint32_t>(buffer.holder(port_id - first, priority));
-        observation_.pauses.begin(ingress.reverse, priority, cause, now_);
-        at(ingress.stops[slot(priority)].next(), EventKind::timer, port_id,
-           refresh + static_cast<std::uint32_t>(priority));
-        transmit(port_id);
-    }
+    if (!by_credits()) stop_if_over(port_id, priority);
     transmit(out);
     return true;
+}
+
+// A frame has come in: must its peer stop?
+void Reference::stop_if_over(std::uint32_t port_id, int priority) {
+    Port& ingress = ports_[port_id];
+    const SharedBuffer& buffer = *buffers_[ingress.node];
+    const auto first = static_cast<std::uint32_t>(fabric_.first[ingress.node]);
+    PauseSender& sender = ingress.stops[slot(priority)];
+    if (!buffer.over(port_id - first, priority) || !sender.stop(now_)) return;
+    ingress.notify |= bit(priority);
+    const auto cause = first + static_cast<std::uint32_t>(buffer.holder(port_id - first, priority));
+    observation_.pauses.begin(ingress.reverse, priority, cause, now_);
+    at(sender.next(), EventKind::timer, port_id, refresh + static_cast<std::uint32_t>(priority));
+    transmit(port_id);
 }
 
 void Reference::enqueue(std::uint32_t port_id, PacketId id) {
@@ -290,12 +297,19 @@ void Reference::departed(const Packet& packet, std::uint32_t came_by, std::uint3
     const int priority = packet.priority;
     const std::uint32_t ingress = came_by - first;
     buffer.release(ingress, priority, egress - first, packet.wire - preamble_and_gap);
-    Port& port = ports_[came_by];
-    if (!port.stops[slot(priority)].stopped() || !buffer.under(ingress, priority)) return;
+    resume_if_under(came_by, priority);
+}
+
+// A frame's memory is free: may the peer that sent it go on?
+void Reference::resume_if_under(std::uint32_t port_id, int priority) {
+    Port& port = ports_[port_id];
+    const auto first = static_cast<std::uint32_t>(fabric_.first[port.node]);
+    if (!port.stops[slot(priority)].stopped()) return;
+    if (!buffers_[port.node]->under(port_id - first, priority)) return;
     port.stops[slot(priority)].resume();
     observation_.pauses.end(port.reverse, priority, now_);
     port.notify |= bit(priority);
-    transmit(came_by);
+    transmit(port_id);
 }
 
 // A pause frame takes effect at the scheduler of the port.

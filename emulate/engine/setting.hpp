@@ -61,6 +61,8 @@ struct TransportSetting {
     Time issue = 0;         // for each descriptor
     std::int64_t depth = no_limit;  // of a send queue: descriptors posted and not acknowledged
     bool one_issuer = false;        // one thread posts for all queue pairs of a NIC
+    std::int64_t drain_bps = 0;     // of the host behind each NIC port, 0: as frames come
+    Bytes receive_bytes = 0;        // of each NIC port that is drained
     bool ack_message = false;       // the last packet of each descriptor is acknowledged
     Time cnp_interval = 0;  // least time between two CNPs of one flow
     Bytes credits = 0;      // of each virtual lane of a link, 0: not by credits

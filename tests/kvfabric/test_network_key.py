@@ -101,3 +101,10 @@ def test_a_nic_may_issue_by_one_thread_into_send_queues_of_limited_depth(tmp_pat
     assert told["send queue"] == "128 unacknowledged descriptors a flow"
     assert told["issue"] == "one thread a NIC posts the descriptors of all its flows"
     assert told["transport"].endswith("an ACK every 16 packets and descriptor")
+
+
+def test_a_host_may_drain_its_nics_at_a_rate_of_its_own(tmp_path: Path) -> None:
+    scenario, ready = staged(tmp_path, "{transport: {drain: 50Gbps, receive_buffer: 512KiB}}")
+    assert (ready.transport.drain_bps, ready.transport.receive_buffer) == (50 * 10**9, 2**19)
+    told = settings_of(scenario, ready)
+    assert told["hosts"].startswith("take 50 Gbps from each NIC port")
