@@ -42,6 +42,7 @@ EngineName = Literal["auto", "core", "reference"]
 """Which engine moves the packets; the results are the same."""
 
 _MOST_FLOWS: Final = 2**28
+_MOST_THREADS: Final = 64
 
 
 class FlowError(KvfabricError):
@@ -64,7 +65,7 @@ class PacketEmulator:
     reserves or for one frame, a release level below zero, rates out of range. A flow is refused
     when its hosts are unknown, unreachable or the same, when it is empty, or when its release lies
     in the past. The same arguments and submissions give the same bytes, with either ``engine``:
-    the reference, or the fast core (docs/packet-core.md).
+    the reference, or the fast core (docs/packet-core.md), and with any number of its ``threads``.
     """
 
     def __init__(
@@ -78,6 +79,7 @@ class PacketEmulator:
         faults: Sequence[Fault] = (),
         tick_ps: int = OBSERVATION_TICK_PS,
         engine: EngineName = "auto",
+        threads: int = 1,
     ) -> None:
         self.fabric = fabric
         self.discipline = Discipline() if discipline is None else discipline
@@ -103,6 +105,13 @@ class PacketEmulator:
             raise KvfabricError(f"engine 'core': has no {lacking}; write auto or reference")
         slow = engine == "reference" or lacking is not None
         make = _engine.Reference if slow else _engine.Core
+        if not 1 <= threads <= _MOST_THREADS:
+            raise KvfabricError(f"threads {threads}: write 1 to {_MOST_THREADS}")
+        if threads > 1 and slow:
+            raise KvfabricError(
+                f"threads {threads}: the reference engine has one; "
+                f"{'write engine core' if lacking is None else f'leave out {lacking}'}, or 1"
+            )
         self._engine: _engine.Reference | _engine.Core = make(
             fabric=fabric_setting(fabric),
             routes=route_setting(routes),
@@ -112,6 +121,8 @@ class PacketEmulator:
             seed=seed,
             tick_ps=tick_ps,
         )
+        if threads > 1 and isinstance(self._engine, _engine.Core):
+            self._engine.use_threads(threads)
 
     @property
     def now_ps(self) -> int:
@@ -186,6 +197,18 @@ class PacketEmulator:
         """
         state = self._engine.observe()
         return {"port": np.arange(len(state["paused"]), dtype=np.int32), **state}
+
+    def effort(self) -> dict[str, int]:
+        """What the run took: nothing that belongs to its results.
+
+        Of the fast core ``lookahead_ps`` (the least time from an event at one node to its effect at
+        another), ``threads``, ``spans`` (of hosts or switches), ``visits`` (of nodes), and bytes of
+        memory: ``flow_bytes`` for each flow, ``frame_bytes`` for all frames in flight and in
+        queues, ``port_bytes`` for each port. Of the reference ``threads`` alone.
+        """
+        if isinstance(self._engine, _engine.Core):
+            return dict(self._engine.effort())
+        return {"threads": 1}
 
     def telemetry(self) -> Telemetry:
         """Tables of everything up to the present time, as `traffic.emulator.Telemetry` says.

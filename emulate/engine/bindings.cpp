@@ -255,6 +255,19 @@ nb::dict totals(const Engine& engine) {
     return table;
 }
 
+nb::dict effort(const Core& engine) {
+    const Effort effort = engine.effort();
+    nb::dict table;
+    table["lookahead_ps"] = effort.lookahead;
+    table["threads"] = effort.threads;
+    table["spans"] = effort.spans;
+    table["visits"] = effort.visits;
+    table["flow_bytes"] = effort.flow_bytes;
+    table["frame_bytes"] = effort.frame_bytes;
+    table["port_bytes"] = effort.port_bytes;
+    return table;
+}
+
 Time ideal_ps(Bytes bytes, std::int64_t descriptors, Bytes mtu, Time issue_ps,
               const std::vector<std::int64_t>& rates_bps, const std::vector<Time>& delays_ps,
               bool recurrence, bool cut_through) {
@@ -353,7 +366,9 @@ NB_MODULE(_engine, m) {
             }
             return rows;
         });
-    bind_engine<Core>(m, "Core");
+    bind_engine<Core>(m, "Core")
+        .def("use_threads", &Core::use_threads, "threads"_a)
+        .def("effort", &effort, nb::sig("def effort(self) -> dict[str, int]"));
 
     m.def("ideal_ps", &ideal_ps, nb::kw_only(), "bytes"_a, "descriptors"_a, "mtu"_a, "issue_ps"_a,
           "rates_bps"_a, "delays_ps"_a, "recurrence"_a, "cut_through"_a = false);

@@ -20,16 +20,7 @@ Core::Core(FabricSetting fabric, RouteSetting routes, DisciplineSetting discipli
     shape_wire_ = {transport_.mtu + data_overhead, 0, 0, ack_wire, ack_wire, cnp_wire, 0, 0};
     for (std::size_t n = 0; n < nodes_.size(); ++n) add_node(n);
     for (std::size_t p = 0; p < ports_.size(); ++p) add_port(p);
-    for (const CoreNode& node : nodes_) {
-        worker_.node[node.is_host ? hosts : switches].push_back(
-            static_cast<std::uint32_t>(&node - nodes_.data()));
-    }
-    for (const Class of : {switches, hosts}) {
-        worker_.nodes[of] = Tournament(worker_.node[of].size());
-        for (std::uint32_t place = 0; place < worker_.node[of].size(); ++place) {
-            nodes_[worker_.node[of][place]].slot = place;
-        }
-    }
+    share_out(1);
     latched_.queued.assign(ports_.size(), 0);
     latched_.paused.assign(ports_.size(), 0);
     latched_.utilisation.assign(ports_.size(), 0.0);
@@ -137,7 +128,7 @@ void Core::take(const CoreFlow& flow, const CoreRoute& route) {
         routes_.resize(slot + 1);
         senders_.resize(slot + 1);
         receivers_.resize(slot + 1);
-        worker_.marks.resize(slot + 1);
+        for (const auto& worker : workers_) worker->marks.resize(slot + 1);
     }
     flows_[slot] = flow;
     routes_[slot] = route;
@@ -154,7 +145,7 @@ void Core::take(const CoreFlow& flow, const CoreRoute& route) {
     CoreNode& node = nodes_[ports_[sender.port].node];
     at(node, sender.release, EventKind::timer, sender.port,
        flow_timers + 2 * static_cast<std::uint32_t>(slot));
-    worker_.nodes[hosts].set(node.slot, node.next());
+    worker_of(node).nodes[hosts].set(node.slot, node.next());
 }
 
 std::vector<std::uint32_t> Core::path(std::size_t flow) const {
@@ -179,7 +170,9 @@ std::vector<Flow> Core::flows() const {
         row.finish = receiver.finish;
         row.sender_done = sender.done;
         row.marked = receiver.marked;
-        row.marked_by = worker_.marks[slot].port;
+        FlowMark mark;
+        for (const auto& worker : workers_) mark = std::max(mark, worker->marks[slot]);
+        row.marked_by = mark.port;
         row.cnps = receiver.cnps;
         row.resent = sender.resent;
         row.timeouts = sender.timeouts;
@@ -196,11 +189,12 @@ const Observation& Core::observation() {
 }
 
 std::vector<Blame> Core::blames() const {
-    const std::vector<HopWait> waits =
-        worker_.trail.hops([&](std::uint32_t flow) { return receivers_[flow].accepted; });
+    const std::vector<HopWait> waits = switch_waits();
     std::vector<Time> start(flows_.size(), -1);
-    for (const CopyStart& copy : worker_.trail.starts()) {
-        if (receivers_[copy.flow].accepted == copy.attempt) start[copy.flow] = copy.start;
+    for (const auto& worker : workers_) {
+        for (const CopyStart& copy : worker->trail.starts()) {
+            if (receivers_[copy.flow].accepted == copy.attempt) start[copy.flow] = copy.start;
+        }
     }
     std::vector<Blame> all(flows_.size());
     std::size_t first = 0;
@@ -216,9 +210,20 @@ std::vector<Blame> Core::blames() const {
     return all;
 }
 
+// The waits at switches of the copies that were accepted, by (flow, hop).
+std::vector<HopWait> Core::switch_waits() const {
+    std::vector<HopWait> rows;
+    for (const auto& worker : workers_) {
+        const std::vector<HopWait> some =
+            worker->trail.hops([&](std::uint32_t flow) { return receivers_[flow].accepted; });
+        rows.insert(rows.end(), some.begin(), some.end());
+    }
+    std::sort(rows.begin(), rows.end(), in_hop_order);
+    return rows;
+}
+
 std::vector<HopWait> Core::hop_waits() const {
-    std::vector<HopWait> rows =
-        worker_.trail.hops([&](std::uint32_t flow) { return receivers_[flow].accepted; });
+    std::vector<HopWait> rows = switch_waits();
     for (std::size_t f = 0; f < flows_.size(); ++f) {
         if (receivers_[f].finish < 0) continue;
         const Blame& sender = senders_[f].blame.parts();
@@ -253,8 +258,29 @@ std::vector<Port> Core::ports() const {
 }
 
 Totals Core::totals() const {
-    Totals all = worker_.totals;
+    Totals all;
+    for (const auto& worker : workers_) all += worker->totals;
     for (const CorePort& port : ports_) all.events += port.left_by(now_) ? 1 : 0;
+    return all;
+}
+
+Effort Core::effort() const {
+    Effort all;
+    std::uint64_t least = idle_key;
+    for (const auto& from : lookahead_) least = std::min({least, from[0], from[1]});
+    all.lookahead = static_cast<Time>(least >> stamp_shift);
+    all.threads = static_cast<std::int64_t>(workers_.size());
+    for (const auto& worker : workers_) {
+        all.spans += worker->spans;
+        all.visits += worker->visits;
+    }
+    all.flow_bytes = sizeof(CoreRoute) + sizeof(CoreSender) + sizeof(CoreReceiver) +
+                     sizeof(CoreFlow) + sizeof(FlowMark) * all.threads;
+    std::size_t frames = 0;
+    for (const CorePort& port : ports_) frames += port.in.bytes();
+    for (const FrameQueue& queue : queues_) frames += queue.bytes();
+    all.frame_bytes = static_cast<std::int64_t>(frames);
+    all.port_bytes = sizeof(CorePort) + sizeof(CorePortRest) + 8 * sizeof(FrameQueue);
     return all;
 }
 

@@ -13,6 +13,7 @@
 #include <memory>
 #include <queue>
 
+#include "core_barrier.hpp"
 #include "core_flow.hpp"
 #include "core_port.hpp"
 #include "derive.hpp"
@@ -22,16 +23,28 @@
 
 namespace kvfabric {
 
+// What the engine did for its results, and what it holds.
+struct Effort {
+    Time lookahead = 0;       // the least time from an event at one node to its effect at another
+    std::int64_t threads = 0;
+    std::int64_t spans = 0;   // of hosts or of switches, of all threads
+    std::int64_t visits = 0;  // of nodes
+    std::int64_t flow_bytes = 0;   // of memory for each flow
+    std::int64_t frame_bytes = 0;  // of memory for frames in flight and in queues
+    std::int64_t port_bytes = 0;   // of memory for each port
+};
+
 class Core {
 public:
     Core(FabricSetting fabric, RouteSetting routes, DisciplineSetting discipline,
          TransportSetting transport, const std::vector<FaultSetting>& faults, std::uint64_t seed,
          Time tick);
+    ~Core();
     Core(const Core&) = delete;
     Core& operator=(const Core&) = delete;
 
-    // The least time from an event at a node to one that it causes at another.
-    Time lookahead() const;
+    // Spreads the nodes over so many threads; only before the first flow.
+    void use_threads(std::uint32_t threads);
 
     // Takes all flows, or none: returns the index of the first one without a route, or -1.
     std::int64_t submit(const std::vector<FlowSetting>& flows);
@@ -60,6 +73,9 @@ public:
     std::vector<Blame> blames() const;
     std::vector<HopWait> hop_waits() const;
 
+    // What it took so far, and what it holds: the least lookahead, spans, visits, bytes of memory.
+    Effort effort() const;
+
     // Payload bytes that are on a link, in service or in a queue, counted packet by packet.
     Bytes in_flight() const;
 
@@ -70,9 +86,17 @@ private:
     // The longest time that a key can tell.
     static constexpr Time farthest = (Time{1} << (64 - stamp_shift)) - 2;
 
+    // What a worker knows between two phases: its next events by class, those that it has caused
+    // at others' nodes among them, and when a flow may complete.
+    struct Outlook {
+        std::array<std::uint64_t, 2> least{idle_key, idle_key};
+        Time possible = never;
+    };
+
     // Who visits some of the nodes, and what it has counted.
-    struct Worker {
+    struct alignas(64) Worker {
         Time now = 0;
+        std::uint32_t index = 0;
         std::array<Tournament, 2> nodes;                 // by class
         std::array<std::uint64_t, 2> limit{};            // by class: visited up to
         std::array<std::vector<std::uint32_t>, 2> node;  // by class and place in the tournament
@@ -86,6 +110,12 @@ private:
         Totals totals;
         std::int64_t spans = 0;
         std::int64_t visits = 0;
+
+        // For the others, in turn by phase: ports of theirs where something is on its way.
+        std::array<Outlook, 2> outlook;
+        std::array<std::vector<std::vector<CorePort*>>, 2> woken;
+        std::array<std::uint64_t, 2> woken_least{idle_key, idle_key};  // by class
+        std::size_t phase = 0;
     };
 
     // The queue pairs of a NIC, as it sees them.
@@ -104,6 +134,7 @@ private:
     void add_node(std::size_t node);
     void add_port(std::size_t port);
     void take(const CoreFlow& flow, const CoreRoute& route);
+    std::vector<HopWait> switch_waits() const;
 
     // Time and spans (core_span.cpp).
     std::uint64_t key(Time time, EventKind kind, std::uint16_t local) const {
@@ -118,12 +149,18 @@ private:
     }
     Time next_event();
     Time run_until(Time end);
-    std::uint64_t horizon(Class of) const;
+    Time run(Worker& worker, Time end);
+    Outlook look_out(Worker& worker);
+    void hear(Worker& worker);
+    void visit(Worker& worker, Class of, std::uint64_t limit);
+    std::uint64_t horizon(const Outlook& outlook, Class of) const;
+    void share_out(std::uint32_t threads);
+    void work(std::uint32_t worker);
+    Worker& worker_of(const CoreNode& node) { return *workers_[node.worker]; }
     void rebase(Time epoch);
     void latch_until(Time limit);
     void latch(Time tick);
     void gather();
-    void log_stops();
 
     // What a visit does (core_switch.cpp, core_host.cpp).
     void visit_switch(Worker& worker, CoreNode& node, std::uint64_t limit);
@@ -137,7 +174,7 @@ private:
     void start_pause(Worker& worker, CorePort& port);
     int finish(Worker& worker, CorePort& port);
     Frame take_arrival(Worker& worker, CorePort& port);
-    void wake(Worker& worker, CorePort& port);
+    void wake(Worker& worker, CorePort& port, std::uint64_t word);
     void handle(Worker& worker, CoreNode& node, CorePort& port, EventKind kind);
     void look(Worker& worker, CoreNode& node, CorePort& port);
     void obey(Worker& worker, CoreNode& node, CorePort& port);
@@ -231,7 +268,12 @@ private:
     std::vector<std::uint32_t> paths_;
 
     Observation observation_;
-    Worker worker_;
+    std::vector<std::unique_ptr<Worker>> workers_;
+    std::vector<std::thread> threads_;  // of all workers but the first
+    std::optional<Barrier> barrier_;
+    std::atomic<std::uint32_t> started_ = 0;  // runs; the threads wait for the next
+    std::atomic<bool> over_ = false;
+    Time end_ = 0;
     Lookahead lookahead_{{{idle_key, idle_key}, {idle_key, idle_key}}};
     Time epoch_ = 0;
     std::atomic<bool> far_ = false;  // some timer lies beyond what a key can tell

@@ -15,7 +15,7 @@ void Core::befall(const std::vector<FaultSetting>& faults) {
         if (fault.kind != FaultKind::storm) continue;
         CoreNode& node = nodes_[port.node];
         at(node, fault.from, EventKind::timer, fault.port, storm);
-        worker_.nodes[node.is_host ? hosts : switches].set(node.slot, node.next());
+        worker_of(node).nodes[node.is_host ? hosts : switches].set(node.slot, node.next());
     }
 }
 

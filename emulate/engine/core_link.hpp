@@ -58,7 +58,7 @@ inline Time Core::serialise(Worker& worker, CorePort& port, Bytes wire) {
     port.out.push(frame.head, frame.body, port.peer->in);
     // If the peer may have taken the frame before this one, it may not know of this one.
     if (port.latest <= worker.limit[port.peer_at_host ? hosts : switches]) {
-        wake(worker, *port.peer);
+        wake(worker, *port.peer, frame.head);
     }
     port.latest = frame.head;
     if (port.peer_at_host && frame.shape() == Shape::last) worker.possible.push(arrival);

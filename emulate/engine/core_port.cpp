@@ -46,8 +46,15 @@ void Core::look(Worker& worker, CoreNode& node, CorePort& port) {
     }
 }
 
-// Something is on its way to a port: its next events follow from what is in flight.
-void Core::wake(Worker& worker, CorePort& port) {
+// Something is on its way to a port: its next events follow from what is in flight. Another
+// worker is told; it will look when this phase is over.
+void Core::wake(Worker& worker, CorePort& port, std::uint64_t word) {
+    if (const CoreNode& at = nodes_[port.node]; at.worker != worker.index) {
+        worker.woken[worker.phase][at.worker].push_back(&port);
+        std::uint64_t& least = worker.woken_least[at.is_host ? hosts : switches];
+        least = std::min(least, word & ~flag_mask);
+        return;
+    }
     const std::uint64_t frame = port.in.peek();
     if (frame != flight_empty) {
         port.arrival_key = (frame & ~flag_mask) | key(epoch_, EventKind::arrival, port.local);
@@ -92,7 +99,7 @@ void Core::tell(Worker& worker, CorePort& port, std::uint64_t word) {
     CorePortRest& rest = rest_[port.id];
     rest.pauses_out.push(word, 0, rest_[port.peer->id].pauses_in);
     if (rest.latest_pause <= worker.limit[port.peer_at_host ? hosts : switches]) {
-        wake(worker, *port.peer);
+        wake(worker, *port.peer, word);
     }
     rest.latest_pause = word;
 }

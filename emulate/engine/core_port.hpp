@@ -116,6 +116,7 @@ struct CoreNode {
     std::uint32_t first = 0;  // its first port
     std::uint32_t count = 0;
     std::uint32_t slot = 0;      // its place in its worker's tournament
+    std::uint32_t worker = 0;
     std::uint16_t stopping = 0;  // ingress groups that it has stopped
     bool is_host = false;
     bool exact = false;  // every frame's end is an event: some limit of its memory is near

@@ -29,7 +29,10 @@ Time Core::advance(Time until) {
 // The time of the next event, never when there is none. The epoch is moved up to it when keys
 // come near their end.
 Time Core::next_event() {
-    std::uint64_t least = std::min(worker_.nodes[switches].least(), worker_.nodes[hosts].least());
+    std::uint64_t least = idle_key;
+    for (const auto& worker : workers_) {
+        least = std::min({least, worker->nodes[switches].least(), worker->nodes[hosts].least()});
+    }
     Time next = least == idle_key ? never : time_of(least);
     if (least == idle_key && far_) {
         for (const CoreNode& node : nodes_) {
@@ -40,47 +43,82 @@ Time Core::next_event() {
     return next;
 }
 
-// Runs every node up to the end, or to just after the first instant before it at which a flow may
-// complete; returns which.
-Time Core::run_until(Time end) {
-    Worker& worker = worker_;
+// Runs the nodes of a worker up to the end, or to just after the first instant before it at which a
+// flow may complete; returns which. All workers take the same decisions from the same outlooks.
+Time Core::run(Worker& worker, Time end) {
+    Class of = hosts;
     for (;;) {
-        bool ran = false;
-        for (const Class of : {hosts, switches}) {
-            if (!worker.possible.empty()) end = std::min(end, worker.possible.top() + 1);
-            const std::uint64_t end_key = stamp(end);
-            if (worker.nodes[of].least() >= end_key) continue;
-            const std::uint64_t limit = std::min(end_key, horizon(of));
-            if (worker.nodes[of].least() >= limit) continue;
-            worker.limit[of] = std::max(worker.limit[of], limit);
-            ran = true;
-            ++worker.spans;
-            worker.nodes[of].below(limit, [&](std::size_t place) {
-                CoreNode& node = nodes_[worker.node[of][place]];
-                ++worker.visits;
-                if (of == hosts) {
-                    visit_host(worker, node, limit);
-                } else {
-                    visit_switch(worker, node, limit);
-                }
-            });
+        const Outlook outlook = look_out(worker);
+        if (outlook.possible < end) end = outlook.possible + 1;
+        std::uint64_t limit = std::min(stamp(end), horizon(outlook, of));
+        if (outlook.least[of] >= limit) {
+            of = of == hosts ? switches : hosts;
+            limit = std::min(stamp(end), horizon(outlook, of));
         }
-        log_stops();
-        if (!ran) break;
+        hear(worker);
+        if (outlook.least[of] >= limit) break;
+        visit(worker, of, limit);
+        of = of == hosts ? switches : hosts;
     }
     while (!worker.possible.empty() && worker.possible.top() < end) worker.possible.pop();
     return end;
 }
 
+// What all workers know. This worker's own outlook is told before the barrier, and stays as it is
+// until all have read it.
+Core::Outlook Core::look_out(Worker& worker) {
+    Outlook& own = worker.outlook[worker.phase];
+    for (const Class of : {switches, hosts}) {
+        own.least[of] = std::min(worker.nodes[of].least(), worker.woken_least[of]);
+    }
+    own.possible = worker.possible.empty() ? never : worker.possible.top();
+    if (workers_.size() == 1) return own;
+    barrier_->wait();
+    Outlook all;
+    for (const auto& other : workers_) {
+        const Outlook& theirs = other->outlook[worker.phase];
+        for (const Class of : {switches, hosts}) {
+            all.least[of] = std::min(all.least[of], theirs.least[of]);
+        }
+        all.possible = std::min(all.possible, theirs.possible);
+    }
+    return all;
+}
+
+// Takes up what the others have told in the phase that is over, and begins another.
+void Core::hear(Worker& worker) {
+    if (workers_.size() == 1) return;
+    for (const auto& other : workers_) {
+        for (CorePort* port : other->woken[worker.phase][worker.index]) wake(worker, *port, 0);
+    }
+    worker.phase ^= 1;
+    for (auto& woken : worker.woken[worker.phase]) woken.clear();
+    worker.woken_least = {idle_key, idle_key};
+}
+
+// Visits every node of a class that has an event before the limit.
+void Core::visit(Worker& worker, Class of, std::uint64_t limit) {
+    worker.limit[of] = std::max(worker.limit[of], limit);
+    ++worker.spans;
+    worker.nodes[of].below(limit, [&](std::size_t place) {
+        CoreNode& node = nodes_[worker.node[of][place]];
+        ++worker.visits;
+        if (of == hosts) {
+            visit_host(worker, node, limit);
+        } else {
+            visit_switch(worker, node, limit);
+        }
+    });
+}
+
 // How far the nodes of a class can go: nothing that is not on its way reaches them before, and no
 // flow can complete before unless it is known already.
-std::uint64_t Core::horizon(Class of) const {
-    const std::uint64_t at_switch = worker_.nodes[switches].least();
-    const std::uint64_t at_host = worker_.nodes[hosts].least();
+std::uint64_t Core::horizon(const Outlook& outlook, Class of) const {
     const auto after = [](std::uint64_t key, std::uint64_t ahead) {
         return key > idle_key - ahead ? idle_key : (key & ~flag_mask) + ahead;
     };
     const auto& ahead = lookahead_;
+    const auto [at_switch, at_host] = outlook.least;
     const std::uint64_t first_switch = std::min(at_switch, after(at_host, ahead[hosts][switches]));
     const std::uint64_t first_host = std::min(at_host, after(at_switch, ahead[switches][hosts]));
     return std::min({after(first_switch, ahead[switches][of]), after(first_host, ahead[hosts][of]),
@@ -100,7 +138,9 @@ void Core::rebase(Time epoch) {
     };
     epoch_ = epoch;
     far_ = false;
-    for (std::uint64_t& limit : worker_.limit) limit = moved(limit);
+    for (const auto& worker : workers_) {
+        for (std::uint64_t& limit : worker->limit) limit = moved(limit);
+    }
     for (CorePort& port : ports_) {
         port.in.each(move_entry);
         rest_[port.id].pauses_in.each(move_entry);
@@ -113,30 +153,25 @@ void Core::rebase(Time epoch) {
     }
     for (CoreNode& node : nodes_) {
         pauses_next(node);
-        worker_.nodes[node.is_host ? hosts : switches].set(node.slot, node.next());
+        worker_of(node).nodes[node.is_host ? hosts : switches].set(node.slot, node.next());
     }
 }
 
-// All switches have been visited up to one instant: what they have stopped is known in order.
-void Core::log_stops() {
-    if (worker_.stops.empty()) return;
-    std::sort(worker_.stops.begin(), worker_.stops.end());
-    for (const StopFact& fact : worker_.stops) {
-        if (fact.begins) {
-            observation_.pauses.begin(fact.port, fact.priority, fact.cause, fact.time);
-        } else {
-            observation_.pauses.end(fact.port, fact.priority, fact.time);
-        }
-    }
-    worker_.stops.clear();
-}
-
-// Takes over what the worker has found. Every node stands at the same instant.
+// Takes over what the workers have found. Every node stands at the same instant.
 void Core::gather() {
-    completed_.swap(worker_.completed);
-    worker_.completed.clear();
-    std::sort(worker_.facts.begin(), worker_.facts.end());
-    for (const FlowFact& fact : worker_.facts) {
+    std::vector<FlowFact> facts;
+    std::vector<StopFact> stops;
+    const auto move_all = [](auto& from, auto& to) {
+        to.insert(to.end(), from.begin(), from.end());
+        from.clear();
+    };
+    for (const auto& worker : workers_) {
+        move_all(worker->completed, completed_);
+        move_all(worker->facts, facts);
+        move_all(worker->stops, stops);
+    }
+    std::sort(facts.begin(), facts.end());
+    for (const FlowFact& fact : facts) {
         CoreFlow& flow = flows_[fact.flow];
         if (!fact.timeout) {
             ++flow.lost;
@@ -145,7 +180,14 @@ void Core::gather() {
         if (flow.lost == flow.lost_before) ++flow.spurious;
         flow.lost_before = flow.lost;
     }
-    worker_.facts.clear();
+    std::sort(stops.begin(), stops.end());
+    for (const StopFact& fact : stops) {
+        if (fact.begins) {
+            observation_.pauses.begin(fact.port, fact.priority, fact.cause, fact.time);
+        } else {
+            observation_.pauses.end(fact.port, fact.priority, fact.time);
+        }
+    }
 }
 
 // Latches the last tick at most limit. Only the state before that instant's events counts; when

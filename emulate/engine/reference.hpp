@@ -165,6 +165,24 @@ struct Totals {
     std::int64_t cnps = 0;
 };
 
+inline Totals& operator+=(Totals& all, const Totals& some) {
+    all.events += some.events;
+    all.packet_hops += some.packet_hops;
+    all.drops_buffer += some.drops_buffer;
+    all.drops_lossless += some.drops_lossless;
+    all.drops_fault += some.drops_fault;
+    all.drops_watchdog += some.drops_watchdog;
+    all.bytes_sent += some.bytes_sent;
+    all.bytes_delivered += some.bytes_delivered;
+    all.bytes_discarded += some.bytes_discarded;
+    all.bytes_dropped += some.bytes_dropped;
+    all.pause_frames += some.pause_frames;
+    all.acks += some.acks;
+    all.naks += some.naks;
+    all.cnps += some.cnps;
+    return all;
+}
+
 struct LinkState {
     std::vector<Bytes> queued;
     std::vector<std::uint8_t> paused;

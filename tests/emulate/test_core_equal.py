@@ -180,6 +180,7 @@ def test_both_engines_give_the_same_bytes(lab, data):
     except KvfabricError:  # settings that no engine takes
         return
     assert_same(reference, play(case, engine="core"))
+    assert_same(reference, play(case, engine="core", threads=data.draw(st.integers(2, 3))))
 
 
 @settings(max_examples=25, deadline=None)
@@ -307,6 +308,38 @@ def test_a_million_flows_of_one_packet_at_one_instant(lab):
     assert len(step.completions) >= 1
     emulator.advance(step.now_ps + 10 * US)
     assert emulator.telemetry().totals["bytes_delivered"] > 0
+
+
+def test_threads_share_a_congested_fabric_without_a_difference(lab):
+    case = congested(lab, lab.leaf_spine(4, 4, 2), 6, 600_000, ack_every=1)
+    reference = play(case, engine="reference")
+    for threads in (2, 3, 24):
+        assert_same(reference, play(case, engine="core", threads=threads))
+
+
+def test_effort_tells_what_the_core_did(lab):
+    fabric = lab.star(3)
+    emulator = PacketEmulator(fabric, equal_cost(fabric), seed=1, engine="core", threads=2)
+    a, b, _ = lab.hosts(fabric)
+    emulator.submit(lab.flows((a, b, 100_000, 0)))
+    lab.finish(emulator)
+    effort = emulator.effort()
+    # The shortest frame (83 bytes at 80 ps) on a cable of 50 ns.
+    assert effort["lookahead_ps"] == 50_000 + 83 * 80
+    assert effort["threads"] == 2
+    assert 0 < effort["spans"] and 0 < effort["visits"]
+    assert effort["flow_bytes"] < 1024
+    slow = PacketEmulator(fabric, equal_cost(fabric), seed=1, engine="reference")
+    assert slow.effort() == {"threads": 1}
+
+
+@pytest.mark.parametrize("threads", [0, -1, 65])
+def test_a_number_of_threads_that_cannot_be_is_refused(lab, threads):
+    fabric = lab.star(3)
+    with pytest.raises(KvfabricError, match="write 1 to 64"):
+        PacketEmulator(fabric, equal_cost(fabric), seed=1, threads=threads)
+    with pytest.raises(KvfabricError, match="write engine core"):
+        PacketEmulator(fabric, equal_cost(fabric), seed=1, engine="reference", threads=2)
 
 
 def test_an_unknown_engine_is_refused(lab):
