@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 class Outcome:
     """fct_ps: from release to the last acknowledgement at the sender, one a flow, -1 if unfinished.
 
-    seconds: of the run alone, without building the fabric. peak_mib: of the whole process.
+    seconds: of processor time, of the run alone, without building the fabric. peak_mib: of the
+    whole process.
     hops, events, pauses: links crossed by all frames but pauses, events handled, pause frames sent;
     -1 where the simulator does not tell. note: what a reader must know of this run.
     """
