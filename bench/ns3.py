@@ -105,10 +105,11 @@ def _run(
         number = sent[source] = sent.get(source, -1) + 1
         fct.append(found.get((source, _PORT + number), -1))
     pauses = sum(text.endswith("1") for text in (scratch / "pfc.txt").read_text().splitlines())
+    lost = (scratch / "stderr").read_text().count("Drop")
     cnps = sum(int(t.split()[2]) for t in (scratch / "cnp.txt").read_text().splitlines())
     return Outcome(
         "ns-3", fct, marks["end"] - marks["begin"], peak, 2 * workload.data_hops, -1, pauses,
-        extra={"cnps": float(cnps)},
+        note=f"lost {lost} frames" if lost else "", extra={"cnps": float(cnps)},
     )  # fmt: skip
 
 

@@ -45,23 +45,22 @@ BUFFER = (
     one("reserves are not kept out of the pool", "buffer.hpp",
         "pool_ -= headroom + setting.reserve;",
         "pool_ -= headroom + (PLANTED ? 0 : setting.reserve);"),
-    one("a lossy queue has the alpha of lossless groups", "buffer.hpp",
-        "queue + frame > limit(setting_.egress_q16)",
-        "queue + frame > limit(PLANTED ? setting_.alpha_q16 : setting_.egress_q16)"),
+    Mutation("a lossy queue has the alpha of lossless groups", (
+        ("buffer.hpp",
+         "if (used_ + frame > pool_ || queue + frame > limit(setting_.egress_q16)) return false;",
+         "if (used_ + frame > pool_ || queue + frame > "
+         "limit(PLANTED ? setting_.alpha_q16 : setting_.egress_q16)) return false;"),
+        ("buffer.hpp",
+         "if (used > pool_ || queue + frame > limit(setting_.egress_q16)) return false;",
+         "if (used > pool_ || queue + frame > "
+         "limit(PLANTED ? setting_.alpha_q16 : setting_.egress_q16)) return false;"),
+    )),
     Mutation("memory is free when a frame begins to leave", (
-        ("reference_switch.cpp", "            departed(packet, port_id);",
-         "            if (!PLANTED) departed(packet, port_id);"),
+        ("reference_switch.cpp", "            departed(packet, port.came_by, port_id);",
+         "            if (!PLANTED) departed(packet, port.came_by, port_id);"),
         ("reference_switch.cpp", "    at(left, EventKind::sent, port_id, 0);",
          "    at(left, EventKind::sent, port_id, 0);\n"
-         "    if (PLANTED && !port.at_host) departed(packet, port_id);"),
-        ("core_switch.cpp", "                depart(worker, node, port, priority);",
-         "                if (!PLANTED) depart(worker, node, port, priority);"),
-        ("core_switch.cpp", "    start(worker, port, frame, wire);",
-         "    start(worker, port, frame, wire);\n"
-         "    if (PLANTED) depart(worker, nodes_[port.node], port, frame.priority());"),
-        ("core_switch.cpp", "        start(worker, out, frame, wire);",
-         "        start(worker, out, frame, wire);\n"
-         "        if (PLANTED) depart(worker, node, out, priority);"),
+         "    if (PLANTED && !port.at_host) departed(packet, port.came_by, port_id);"),
     )),
 )  # fmt: skip
 
@@ -71,7 +70,8 @@ PAUSE = (
     one("a refreshed pause keeps its first end", "pause.hpp",
         "until_ = now + pause;", "until_ = (PLANTED ? since_ : now) + pause;"),
     one("a refreshed pause loses its beginning", "pause.hpp",
-        "if (!paused_) since_ = now;", "if (!paused_ || PLANTED) since_ = now;"),
+        "        if (!paused_) {\n            since_ = now;",
+        "        if (!paused_ || PLANTED) {\n            since_ = now;"),
     Mutation("a pause lasts 255 quanta", (
         ("reference.cpp", "duration(most_quanta * quantum_bytes)",
          "duration((PLANTED ? 255 : most_quanta) * quantum_bytes)"),
@@ -136,15 +136,13 @@ SCHEDULE = (
         "        }\n"),
     Mutation("the window has room for one packet more", (
         ("reference_host.cpp",
-         "if (transport_.window > 0 && flow.sender.outstanding() >= transport_.window) "
-         "return never;",
+         "if (transport_.window > 0 && flow.sender.outstanding() >= transport_.window)",
          "if (transport_.window > 0 && "
-         "flow.sender.outstanding() >= transport_.window + PLANTED) return never;"),
+         "flow.sender.outstanding() >= transport_.window + PLANTED)"),
         ("core_host.cpp",
-         "if (transport_.window > 0 && sender.window.outstanding() >= transport_.window) "
-         "return never;",
+         "if (transport_.window > 0 && sender.window.outstanding() >= transport_.window)",
          "if (transport_.window > 0 && "
-         "sender.window.outstanding() >= transport_.window + PLANTED) return never;"),
+         "sender.window.outstanding() >= transport_.window + PLANTED)"),
     )),
     one("pacing forgets the headers", "pace.hpp",
         "return (wire * bit_ps + rate_bps - 1) / rate_bps;",
@@ -191,16 +189,13 @@ CLOCK = (
         "first_arrival + each + slowest * (full_frames - 1);",
         "first_arrival + each + slowest * (full_frames - 1 + PLANTED);"),
     one("the ideal's frames do not wait for each other", "ideal.hpp",
-        "const Time start = std::max(arrival, ports[h].end());",
-        "const Time start = PLANTED ? arrival : std::max(arrival, ports[h].end());"),
+        "cuts ? header : std::max(arrival, ports[h].end());",
+        "cuts ? header : PLANTED ? arrival : std::max(arrival, ports[h].end());"),
     one("the last packet of a message is full", "segment.hpp",
         "return std::min(mtu_, ", "return PLANTED ? mtu_ : std::min(mtu_, "),
-    Mutation("the first descriptor costs nothing", (
-        ("reference_host.cpp", "(flow.segment.descriptor(flow.sender.next()) + 1);",
-         "(flow.segment.descriptor(flow.sender.next()) + 1 - PLANTED);"),
-        ("core_host.cpp", "transport_.issue * (descriptor + 1);",
-         "transport_.issue * (descriptor + 1 - PLANTED);"),
-    )),
+    one("the first descriptor costs nothing", "issue.hpp",
+        "from_ + issue * (descriptor + 1) : never;",
+        "from_ + issue * (descriptor + 1 - PLANTED) : never;"),
     Mutation("a CNP travels in the data's class", (
         ("reference_host.cpp", "FrameKind::cnp, cnp_wire, transport_.cnp_priority);",
          "FrameKind::cnp, cnp_wire, PLANTED ? flow.setting.priority : transport_.cnp_priority);"),

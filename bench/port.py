@@ -4,8 +4,8 @@
     valgrind --tool=callgrind python bench/port.py --case plain --engines core
 
 Senders around one switch, one ACK a packet: alone, so that no queue forms; two into one, so that a
-queue and pauses do; with marking and DCQCN; with eight classes under strict and deficit round robin.
-One feature is added at a time, so that a difference is its cost.
+queue and pauses do; with marking and DCQCN; with six classes under deficit round robin. One feature
+is added at a time, so that a difference is its cost.
 """
 
 import argparse

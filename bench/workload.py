@@ -118,4 +118,14 @@ def bipartite(k: int, gbps: int, packets: int, seed: int = 1) -> Workload:
     return Workload("bipartite", k, gbps, packets, flows)
 
 
-NAMES = {"permutation": permutation, "incast": incast, "bipartite": bipartite}
+def funnel(k: int, gbps: int, packets: int) -> Workload:
+    """Four hosts to the last: three behind its first aggregation switch, one behind another.
+
+    Fair by ingress port, the one has half of the receiver, the others a quarter down to an eighth.
+    """
+    half, pod, last = k // 2, k**2 // 4, k**3 // 4 - 1
+    flows = ((0, last, 0), (pod, last, 1), (2 * pod, last, 0), (2 * pod + 1, last, half))
+    return Workload("funnel", k, gbps, packets, flows)
+
+
+NAMES = {"funnel": funnel, "permutation": permutation, "incast": incast, "bipartite": bipartite}
