@@ -42,9 +42,7 @@ def core_lacks(discipline: Discipline, transport: Transport) -> str | None:
     """What of the settings only the reference engine knows; None when the core knows all."""
     if transport.drain_bps:
         return "hosts with a drain rate"
-    if discipline.cut_through:
-        return "cut-through"
-    return "watchdog" if discipline.watchdog is not None else None
+    return "cut-through" if discipline.cut_through else None
 
 
 def in_effect(discipline: Discipline, transport: Transport) -> Discipline:

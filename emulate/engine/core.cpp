@@ -66,6 +66,9 @@ void Core::add_port(std::size_t p) {
     rest.pause_flight =
         fabric_.delay[p] + std::max<Time>(0, discipline_.response[peer] - fabric_.latency[far]);
     rest.stops.fill(PauseSender(rest.pause));
+    if (discipline_.watch_detect > 0) {
+        rest.watchdogs.fill(Watchdog(discipline_.watch_detect, discipline_.watch_restore));
+    }
 
     // The least time from an event here to one that it causes at the peer.
     rest.credits.fill(CreditSender(transport_.credits / credit_block));

@@ -80,7 +80,15 @@ public:
     Bytes in_flight() const;
 
 private:
-    enum Lane : std::uint32_t { expiry = 0, refresh = 8, storm = 24, post = 25, flow_timers = 32 };
+    enum Lane : std::uint32_t {
+        expiry = 0,
+        refresh = 8,
+        watch = 16,
+        storm = 24,
+        post = 25,
+        flow_timers = 32
+    };
+    enum class Cause { buffer, watchdog };
     enum Class : std::size_t { switches = 0, hosts = 1 };
 
     // The longest time that a key can tell.
@@ -205,7 +213,9 @@ private:
 
     // A switch (core_switch.cpp).
     void forward(Worker& worker, CoreNode& node, CorePort& in);
-    void depart(Worker& worker, CoreNode& node, CorePort& port, int priority);
+    void depart(Worker& worker, CoreNode& node, CorePort& port, int priority,
+                std::uint16_t ingress, Bytes wire);
+    Frame dequeue(Worker& worker, CorePort& port, int priority);
     void serve(Worker& worker, CoreNode& node, CorePort& port);
     void stop(Worker& worker, CoreNode& node, CorePort& in, int priority, std::uint32_t cause);
     std::uint32_t holder(const CoreNode& node, const CorePort& in, int priority,
@@ -215,7 +225,9 @@ private:
     void join_trail(Worker& worker, const CorePort& port, const Frame& frame);
     void leave_trail(Worker& worker, const CorePort& port, int priority);
     void mark(Worker& worker, CorePort& port, Frame& frame, Bytes queue);
-    void drop(Worker& worker, CorePort& port, const Frame& frame, Bytes wire);
+    void drop(Worker& worker, CorePort& port, const Frame& frame, Bytes wire, Cause cause);
+    void guard(Worker& worker, CoreNode& node, CorePort& port, int priority);
+    void bark(Worker& worker, CoreNode& node, CorePort& port, int priority);
 
     // A host (core_host.cpp).
     void serviced(Worker& worker, CorePort& port);

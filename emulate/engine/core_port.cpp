@@ -22,10 +22,12 @@ void Core::handle(Worker& worker, CoreNode& node, CorePort& port, EventKind kind
         look(worker, node, port);
     } else if (lane < refresh) {
         if (expire_pause(worker, node, port, static_cast<int>(lane))) look(worker, node, port);
-    } else if (lane < storm) {
+    } else if (lane < watch) {
         if (refresh_pause(worker, node, port, static_cast<int>(lane - refresh))) {
             look(worker, node, port);
         }
+    } else if (lane < storm) {
+        bark(worker, node, port, static_cast<int>(lane - watch));
     } else if (lane == storm) {
         rage(worker, node, port);
     } else if (lane == post) {
@@ -119,6 +121,7 @@ void Core::obey(Worker& worker, CoreNode& node, CorePort& port) {
         if ((stopped & bit(priority)) != 0) {
             receiver.stop(worker.now, rest.pause);
             port.paused |= bit(priority);
+            rest.watchdogs[slot(priority)].stopped(worker.now);
             if ((rest.expiry_due & bit(priority)) == 0) {
                 rest.expiry_due |= bit(priority);
                 at(node, receiver.until(), EventKind::timer, port.id,
@@ -128,6 +131,7 @@ void Core::obey(Worker& worker, CoreNode& node, CorePort& port) {
             receiver.resume(worker.now);
             port.paused &= static_cast<std::uint8_t>(~bit(priority));
         }
+        guard(worker, node, port, priority);
     }
 }
 
@@ -139,6 +143,7 @@ bool Core::expire_pause(Worker& worker, CoreNode& node, CorePort& port, int prio
     rest.expiry_due &= static_cast<std::uint8_t>(~bit(priority));
     if (receiver.expire(worker.now)) {
         port.paused &= static_cast<std::uint8_t>(~bit(priority));
+        guard(worker, node, port, priority);
         return true;
     }
     if (receiver.paused()) {

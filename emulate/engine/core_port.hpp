@@ -21,6 +21,7 @@
 #include "observe.hpp"
 #include "pause.hpp"
 #include "schedule.hpp"
+#include "watchdog.hpp"
 
 namespace kvfabric {
 
@@ -87,6 +88,8 @@ struct CorePortRest {
     std::array<PauseReceiver, 8> obeys;
     std::array<PauseSender, 8> stops;  // of the ingress groups of this port
     std::array<CreditSender, 8> credits;
+    std::array<Watchdog, 8> watchdogs;
+    std::uint8_t watch_due = 0;  // priorities whose watchdog has a timer
     std::uint8_t expiry_due = 0;       // priorities whose pause has a timer
     std::uint32_t fault = 0;           // into the engine's faults, if it is faulty
     std::uint64_t pause_key = idle_key;  // when the next pause frame takes effect

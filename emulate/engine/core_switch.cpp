@@ -19,6 +19,11 @@ namespace kvfabric {
     CorePort& out = ports_[paths_[(data ? route.there : route.back) + frame.hop()]];
     const Bytes wire = wire_of(frame);
     const int priority = frame.priority();
+    if (discipline_.watch_detect > 0 && rest_[out.id].watchdogs[slot(priority)].dropping())
+        [[unlikely]] {
+        drop(worker, out, frame, wire, Cause::watchdog);
+        return;
+    }
     if (out.left_by(worker.now)) settle_quiet(worker, node, out);
     SharedBuffer& buffer = *node.buffer;
     const Bytes stored = wire - preamble_and_gap;
@@ -26,7 +31,7 @@ namespace kvfabric {
     if (node.exact || !buffer.admit_surely(in.local, priority, out.local, stored)) [[unlikely]] {
         if (!node.exact) grow_exact(worker, node);
         if (!by_credits() && !buffer.admit(in.local, priority, out.local, stored)) {
-            drop(worker, out, frame, wire);
+            drop(worker, out, frame, wire, Cause::buffer);
             return;
         }
         over = !by_credits() && buffer.over(in.local, priority) && (in.stopping & bit(priority)) == 0;
@@ -53,6 +58,7 @@ namespace kvfabric {
         queue.wire += wire;
         out.waiting += wire;
         out.backlog |= bit(priority);
+        if ((out.paused & bit(priority)) != 0) [[unlikely]] guard(worker, node, out, priority);
     }
     if (over) [[unlikely]] {
         stop(worker, node, in, priority,
@@ -120,15 +126,16 @@ void Core::grow_exact(Worker& worker, CoreNode& node) {
 }
 
 // A frame has left the switch: its memory is free, and its group may go on.
-[[gnu::always_inline]] inline void Core::depart(Worker& worker, CoreNode& node, CorePort& port, int priority) {
+[[gnu::always_inline]] inline void Core::depart(Worker& worker, CoreNode& node, CorePort& port,
+                                                int priority, std::uint16_t ingress,
+                                                Bytes wire) {
     if (by_credits()) [[unlikely]] {
-        repay(worker, node.ports[port.serving_ingress], priority, port.serving_wire);
+        repay(worker, node.ports[ingress], priority, wire);
         return;
     }
     SharedBuffer& buffer = *node.buffer;
-    const std::size_t ingress = port.serving_ingress;
-    buffer.release(ingress, priority, port.local, Bytes{port.serving_wire} - preamble_and_gap);
-    CorePort& in = node.ports[port.serving_ingress];
+    buffer.release(ingress, priority, port.local, wire - preamble_and_gap);
+    CorePort& in = node.ports[ingress];
     if ((in.stopping >> priority & 1) == 0 || !buffer.under(ingress, priority)) return;
     rest_[in.id].stops[slot(priority)].resume();
     worker.stops.push_back(
@@ -137,6 +144,22 @@ void Core::grow_exact(Worker& worker, CoreNode& node) {
     in.stopping &= static_cast<std::uint8_t>(~bit(priority));
     in.notify |= bit(priority);
     serve(worker, node, in);
+}
+
+// Takes the first frame out of a queue.
+inline Frame Core::dequeue(Worker& worker, CorePort& port, int priority) {
+    FrameQueue& queue = port.queues[priority];
+    const Frame frame = queue.pop();
+    const Bytes wire = wire_of(frame);
+    observation_.queues[port.id].hold(port.waiting, ticks_);
+    queue.wire -= wire;
+    port.waiting -= wire;
+    if (frame.shape() == Shape::last) [[unlikely]] leave_trail(worker, port, priority);
+    if (queue.empty()) {
+        port.backlog &= static_cast<std::uint8_t>(~bit(priority));
+        rest_[port.id].scheduler.emptied(priority);
+    }
+    return frame;
 }
 
 // The port may be free: pause frames first, then what the scheduler picks.
@@ -159,17 +182,9 @@ void Core::serve(Worker& worker, CoreNode& node, CorePort& port) {
     Scheduler& scheduler = rest_[port.id].scheduler;
     const int priority = scheduler.pick(
         eligible, [&](int p) { return wire_of(port.queues[p].front()); });
-    FrameQueue& queue = port.queues[priority];
-    Frame frame = queue.pop();
+    Frame frame = dequeue(worker, port, priority);
     const Bytes wire = wire_of(frame);
-    observation_.queues[port.id].hold(port.waiting, ticks_);
-    queue.wire -= wire;
-    port.waiting -= wire;
-    if (frame.shape() == Shape::last) [[unlikely]] leave_trail(worker, port, priority);
-    if (queue.empty()) {
-        port.backlog &= static_cast<std::uint8_t>(~bit(priority));
-        scheduler.emptied(priority);
-    }
+    const FrameQueue& queue = port.queues[priority];
     if (discipline_.mark_at_dequeue && is_data(frame.shape()) &&
         queue.wire > port.unmarked) {
         mark(worker, port, frame, queue.wire);
@@ -191,6 +206,34 @@ void Core::leave_trail(Worker& worker, const CorePort& port, int priority) {
                       held(port.id, priority, worker.now));
 }
 
+// A queue has been stopped or has gone on, or a frame waits in it.
+void Core::guard(Worker& worker, CoreNode& node, CorePort& port, int priority) {
+    if (discipline_.watch_detect == 0 || node.is_host) return;
+    CorePortRest& rest = rest_[port.id];
+    Watchdog& watchdog = rest.watchdogs[slot(priority)];
+    watchdog.watch(worker.now, ((port.paused & port.backlog) >> priority & 1) != 0);
+    if ((rest.watch_due & bit(priority)) != 0 || watchdog.next() == never) return;
+    rest.watch_due |= bit(priority);
+    at(node, watchdog.next(), EventKind::timer, port.id,
+       watch + static_cast<std::uint32_t>(priority));
+}
+
+// The watchdog gives a queue up, or takes it back.
+void Core::bark(Worker& worker, CoreNode& node, CorePort& port, int priority) {
+    CorePortRest& rest = rest_[port.id];
+    rest.watch_due &= static_cast<std::uint8_t>(~bit(priority));
+    if (rest.watchdogs[slot(priority)].expire(worker.now) == Watchdog::Verdict::drop) {
+        while (!port.queues[priority].empty()) {
+            const Frame frame = dequeue(worker, port, priority);
+            const Bytes wire = wire_of(frame);
+            depart(worker, node, port, priority, static_cast<std::uint16_t>(frame.stamp()), wire);
+            drop(worker, port, frame, wire, Cause::watchdog);
+        }
+    }
+    guard(worker, node, port, priority);
+    serve(worker, node, port);
+}
+
 void Core::mark(Worker& worker, CorePort& port, Frame& frame, Bytes queue) {
     CorePortRest& rest = rest_[port.id];
     if (!rest.marker.possible(queue)) return;
@@ -203,11 +246,15 @@ void Core::mark(Worker& worker, CorePort& port, Frame& frame, Bytes queue) {
     last = std::max(last, FlowMark{worker.now, port.id});
 }
 
-// There was no memory for the frame. In a lossless class that is an error of the run.
-void Core::drop(Worker& worker, CorePort& port, const Frame& frame, Bytes wire) {
+// The frame is gone. For want of memory in a lossless class, that is an error of the run.
+void Core::drop(Worker& worker, CorePort& port, const Frame& frame, Bytes wire, Cause cause) {
     ++rest_[port.id].drops;
     const bool lossless = (discipline_.lossless >> frame.priority() & 1) != 0;
-    ++(lossless ? worker.totals.drops_lossless : worker.totals.drops_buffer);
+    if (cause == Cause::watchdog) {
+        ++worker.totals.drops_watchdog;
+    } else {
+        ++(lossless ? worker.totals.drops_lossless : worker.totals.drops_buffer);
+    }
     worker.facts.push_back({worker.now, frame.flow(), false});
     if (is_data(frame.shape())) worker.totals.bytes_dropped += wire - data_overhead;
 }
@@ -224,7 +271,7 @@ void Core::visit_switch(Worker& worker, CoreNode& node, std::uint64_t limit) {
             forward(worker, node, port);
         } else if (kind == EventKind::sent) {
             if (const int priority = finish(worker, port); priority < 8) {
-                depart(worker, node, port, priority);
+                depart(worker, node, port, priority, port.serving_ingress, port.serving_wire);
             }
             serve(worker, node, port);
             if (port.sent_key == idle_key) port.refresh();

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from emulate.discipline import Discipline
+from emulate.discipline import Discipline, Watchdog
 from emulate.fault import Fault
 from emulate.marking import Threshold
 from emulate.packet import PacketEmulator
@@ -57,10 +57,17 @@ def fabrics(draw, lab):
     return fabric
 
 
+def discipline(watched, pfc, **settings):
+    """With a quick watchdog where there is something to watch."""
+    watchdog = Watchdog(detect_ps=15 * US, restore_ps=30 * US) if watched and pfc else None
+    return Discipline(pfc=pfc, watchdog=watchdog, **settings)
+
+
 def disciplines():
     mixed = (1, 2, 3, 4, 5, 6, 7, 8)
     return st.builds(
-        Discipline,
+        discipline,
+        watched=st.booleans(),
         pfc=st.booleans(),
         headroom=st.sampled_from([4096, 60_000]),
         alpha=st.sampled_from([1.0, 1 / 8, 1 / 64]),
@@ -222,6 +229,16 @@ def test_pauses_marks_and_cuts_agree_where_there_are_many(lab):
     assert_same(reference, play(case, engine="core"))
 
 
+def test_a_storm_and_its_watchdog_agree(lab):
+    case = congested(lab, lab.leaf_spine(4, 4, 2), 6, 300_000, rto_ps=200 * US)
+    case.discipline = replace(case.discipline, watchdog=Watchdog(15 * US, 30 * US))
+    case.faults = [Fault("storm", 2, 10 * US, 150 * US), Fault("storm", 9, 30 * US, 90 * US)]
+    reference = play(case, engine="reference")
+    assert reference[1].totals["drops_watchdog"] > 10
+    assert_same(reference, play(case, engine="core"))
+    assert_same(reference, play(case, engine="core", threads=2))
+
+
 def test_drops_and_timeouts_agree_where_there_are_many(lab):
     case = congested(lab, lab.star(8, buffer=10**6), 6, 300_000, rto_ps=20 * US)
     case.discipline = Discipline(pfc=False, egress_alpha=1 / 16)
@@ -327,7 +344,8 @@ def test_effort_tells_what_the_core_did(lab):
     # The shortest frame (83 bytes at 80 ps) on a cable of 50 ns.
     assert effort["lookahead_ps"] == 50_000 + 83 * 80
     assert effort["threads"] == 2
-    assert 0 < effort["spans"] and 0 < effort["visits"]
+    assert effort["spans"] > 0
+    assert effort["visits"] > 0
     assert effort["flow_bytes"] < 1024
     slow = PacketEmulator(fabric, equal_cost(fabric), seed=1, engine="reference")
     assert slow.effort() == {"threads": 1}
