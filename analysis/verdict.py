@@ -11,7 +11,7 @@ from typing import Final
 
 import numpy as np
 
-from analysis import warmup
+from analysis import backlog, warmup
 from analysis.comparison import Comparison, compare_fabrics, compare_policies
 from analysis.interval import needed
 from analysis.record import Study, StudyManifest
@@ -286,6 +286,7 @@ def _warnings(study: Study, rows: Sequence[Summary]) -> list[str]:
     rejected = sum(row.rejected for row in rows)
     if rejected:
         lines.append(f"{count(rejected, 'request')} rejected; they have no hand-off.")
+    lines += backlog.told(study, rows)
     dropped = [row for row in rows if row.drops]
     if dropped:
         most = max(dropped, key=lambda row: row.drops)
