@@ -105,6 +105,8 @@ void bind_decisions(nb::module_& m) {
             nb::kw_only(), "total"_a, "reserve"_a, "xon_offset"_a, "alpha_q16"_a, "egress_q16"_a,
             "lossless"_a, "headroom"_a)
         .def("admit", &SharedBuffer::admit, "port"_a, "priority"_a, "egress"_a, "frame"_a)
+        .def("admit_surely", &SharedBuffer::admit_surely, "port"_a, "priority"_a, "egress"_a,
+             "frame"_a)
         .def("release", &SharedBuffer::release, "port"_a, "priority"_a, "egress"_a, "frame"_a)
         .def("over", &SharedBuffer::over, "port"_a, "priority"_a)
         .def("under", &SharedBuffer::under, "port"_a, "priority"_a)

@@ -1,5 +1,5 @@
-// Where the threads of the fast core wait for each other: they spin for a while, then yield, so that
-// more threads than processors go slowly but go.
+// Where the threads of the fast core wait for each other: they spin for a while, then yield, so
+// that more threads than processors go slowly but go.
 #pragma once
 
 #include <atomic>

@@ -4,7 +4,8 @@
 namespace kvfabric {
 
 // The last bit of a quiet frame has left, some time ago.
-[[gnu::always_inline]] inline void Core::settle_quiet(Worker& worker, CoreNode& node, CorePort& port) {
+[[gnu::always_inline]] inline void Core::settle_quiet(Worker& worker, CoreNode& node,
+                                                      CorePort& port) {
     const int priority = finish(worker, port);
     node.buffer->release(port.serving_ingress, priority, port.local,
                          Bytes{port.serving_wire} - preamble_and_gap);
@@ -34,7 +35,8 @@ namespace kvfabric {
             drop(worker, out, frame, wire, Cause::buffer);
             return;
         }
-        over = !by_credits() && buffer.over(in.local, priority) && (in.stopping & bit(priority)) == 0;
+        over = !by_credits() && buffer.over(in.local, priority) &&
+               (in.stopping & bit(priority)) == 0;
     }
     frame.next_hop();
     frame.stamp(in.local);
@@ -47,7 +49,8 @@ namespace kvfabric {
     }
     out.most_waiting = std::max(out.most_waiting, out.waiting + wire);
     const bool at_once =
-        !out.busy() && !by_credits() && ((out.paused >> priority & 1) | out.notify) == 0 && &in != &out;
+        !out.busy() && !by_credits() && ((out.paused >> priority & 1) | out.notify) == 0 &&
+        &in != &out;
     if (frame.shape() == Shape::last) [[unlikely]] {
         join_trail(worker, out, frame);
         if (at_once) leave_trail(worker, out, priority);

@@ -21,7 +21,6 @@ public:
         : leaves_(std::bit_ceil(std::max<std::size_t>(count, 1))), keys_(2 * leaves_, idle_key) {}
 
     std::uint64_t least() const { return keys_[1]; }
-    std::uint64_t key(std::size_t leaf) const { return keys_[leaves_ + leaf]; }
     void set(std::size_t leaf, std::uint64_t key) {
         std::size_t at = leaves_ + leaf;
         keys_[at] = key;
