@@ -3,6 +3,7 @@
 It holds what the first printed page of the report holds, and how to get the rest.
 """
 
+from analysis import culprit
 from analysis.markdown import escaped, table
 from analysis.result import Result, requirements
 from analysis.summary import Summary
@@ -29,6 +30,10 @@ def brief(found: Result) -> str:
     parts.append(table(columns, rows))
     if len(ranked) > _MOST:
         parts.append(f"And {len(ranked) - _MOST} more alternatives.")
+    blamed = culprit.short(found.blames)[:_MOST]
+    if blamed:
+        parts.append("What made the slowest hand-offs slow:")
+        parts.append(table(culprit.COLUMNS, blamed))
     parts.append(_assumptions(found))
     if study.reproduce:
         parts.append("```sh\n" + "\n".join(each.replace("`", "'") for each in study.reproduce))

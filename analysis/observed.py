@@ -34,8 +34,12 @@ OBSERVED: Final = {
     "stops": ("port", "priority", "from_ps", "until_ps", "cause_port"),
     "occupancy": ("port", "least_bytes", "samples"),
     "series": ("port", "from_ps", "span_ps", "mean_bytes", "max_bytes"),
+    "egress": ("port", "far_port", "buffer_bytes", "blocked_ps"),
 }
-"""Columns of the tables by name, all int64; `traffic.emulator.Telemetry` tells their rows."""
+"""Columns of the tables by name, all int64; `traffic.emulator.Telemetry` tells their rows.
+
+``egress`` has one row a port: the port at the other end of its cable, the buffer of its switch (0
+at a host), and how long it was blocked."""
 
 
 def read_observed(directory: Path, digest: dict[str, str], name: str) -> Table:

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from analysis import wording
 from analysis.breakdown import breakdowns
+from analysis.culprit import ranking
 from analysis.record import Cell, Study
 from analysis.result import Result, closest, requirements, watched
 from analysis.segment import classes
@@ -70,6 +71,7 @@ def page(found: Result, figures: Sequence["Plot"], images: Mapping[str, bytes]) 
         movement=movements(found.samples, found.moved),
         ports=ports(watched(found)),
         bandwidths=bandwidths(found.samples),
+        blamed=ranking(found.blames),
         classes=[classes(sample) for sample in closest(found)],
         spare=[
             (title, key)

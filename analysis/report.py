@@ -27,7 +27,7 @@ def write_report(directory: Path, found: Result | None = None) -> Path:
     ``found`` spares reading the study again. Raises `RecordError` for damaged results or when the
     directory cannot be written.
     """
-    found = found or result(read_study(directory))
+    found = found or result(read_study(directory), directory)
     figures = plots(found)
     from analysis.plot.style import png, svg
 
@@ -53,6 +53,7 @@ def write_report(directory: Path, found: Result | None = None) -> Path:
 
 def plots(found: Result) -> list["Plot"]:
     """The figures of a study that its results can fill."""
+    from analysis.plot.blame import blames
     from analysis.plot.budget import budget
     from analysis.plot.ccdf import ccdf
     from analysis.plot.cost import cost as cost_plot
@@ -66,6 +67,8 @@ def plots(found: Result) -> list["Plot"]:
         made.append(ccdf(found.samples, manifest))
     if any(row.parts for row in rows):
         made.append(budget(rows))
+    if found.blames:
+        made.append(blames(found.blames))
     if found.moved:
         made.append(matrix(found.moved))
     shown = watched(found)

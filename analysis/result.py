@@ -1,8 +1,10 @@
 """Everything that the numbers of a study say, computed once for table, report and conditions."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from pathlib import Path
 
+from analysis.blame import Blame, blame
 from analysis.movement import Movement
 from analysis.record import FabricFact, Study
 from analysis.service import offered_per_s
@@ -14,13 +16,19 @@ from analysis.wording import NONE, count, duration, name, percent, share_span
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Result:
-    """A study with its samples and summaries, one an alternative, its verdict, and what moved."""
+    """A study with its samples and summaries, one an alternative, its verdict, and what moved.
+
+    ``blames`` tells of every alternative whose packets were emulated what made its slowest
+    hand-offs slow; ``place`` is the directory that the study was read from.
+    """
 
     study: Study
     samples: tuple[Sample, ...]
     summaries: tuple[Summary, ...]
     verdict: Verdict
     moved: Mapping[tuple[str, str], Movement]
+    blames: Mapping[tuple[str, str], Blame] = field(default_factory=dict)
+    place: Path | None = None
 
     def facts(self) -> dict[str, FabricFact]:
         """What each fabric consists of, in the study's order."""
@@ -31,12 +39,21 @@ class Result:
         return next((name(row.q) for row in self.summaries if row.q is not None), "tail")
 
 
-def result(study: Study) -> Result:
-    """Samples, summaries and verdict of a study."""
+def result(study: Study, place: Path | None = None) -> Result:
+    """Samples, summaries and verdict of a study; ``place`` is where its cells' tables are."""
     parts = samples(study)
     q = common_quantile(parts)
     rows = [summary(part, q, study.manifest.allowed) for part in parts]
-    return Result(study, tuple(parts), tuple(rows), verdict(study, parts, rows), moved(parts))
+    charged = {(part.fabric, part.policy): blame(part, place) for part in parts}
+    return Result(
+        study,
+        tuple(parts),
+        tuple(rows),
+        verdict(study, parts, rows),
+        moved(parts),
+        {key: each for key, each in charged.items() if each is not None},
+        place,
+    )
 
 
 def watched(found: Result, most: int = 4) -> list[Sample]:

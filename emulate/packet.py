@@ -5,7 +5,7 @@ hands over plain arrays, and turns what comes back into the tables of the emulat
 is integer picoseconds. docs/packet-model.md lists the modelling choices with their sources.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
@@ -64,8 +64,10 @@ class PacketEmulator:
     Refuses with one line, at the start, what cannot be: buffers too small for their headrooms and
     reserves or for one frame, a release level below zero, rates out of range. A flow is refused
     when its hosts are unknown, unreachable or the same, when it is empty, or when its release lies
-    in the past. The same arguments and submissions give the same bytes, with either ``engine``:
-    the reference, or the fast core (docs/packet-core.md), and with any number of its ``threads``.
+    in the past. ``headrooms`` has the bytes of single switch ports, by port, in place of the
+    discipline's rule. The same arguments and submissions give the same bytes, with either
+    ``engine``: the reference, or the fast core (docs/packet-core.md), and with any number of its
+    ``threads``.
     """
 
     def __init__(
@@ -77,6 +79,7 @@ class PacketEmulator:
         *,
         seed: int,
         faults: Sequence[Fault] = (),
+        headrooms: Mapping[int, int] | None = None,
         tick_ps: int = OBSERVATION_TICK_PS,
         engine: EngineName = "auto",
         threads: int = 1,
@@ -96,6 +99,8 @@ class PacketEmulator:
         refuse_rates(fabric)
         rules = in_effect(self.discipline, self.transport)
         headroom = port_headroom(fabric, rules, self.transport)
+        for port, size in (headrooms or {}).items():
+            headroom[port] = size
         refuse_buffers(fabric, rules, self.transport, headroom)
         refuse_storms(rules, faults)
         if engine not in ("auto", "core", "reference"):

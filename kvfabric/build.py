@@ -5,7 +5,7 @@ needs no request to move, so that a study is refused before anything is written.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
@@ -21,6 +21,7 @@ from kvfabric.background import sources_of
 from kvfabric.deployment import Placed, placed_of, times_of
 from kvfabric.fault import faults_of
 from kvfabric.network import discipline_of, transport_of
+from kvfabric.override import headrooms_of
 from kvfabric.quantity import Rate
 from kvfabric.scenario import FabricPart, Scenario
 from kvfabric.serving import rules_of
@@ -69,6 +70,7 @@ class Stage:
     transport: Transport
     faults: tuple[Fault, ...] = ()
     beside: tuple[Beside, ...] = ()
+    headrooms: Mapping[int, int] = field(default_factory=dict)
 
     @property
     def deployment(self) -> Deployment:
@@ -100,6 +102,7 @@ class Stage:
             self.transport,
             seed=seed,
             faults=self.faults,
+            headrooms=self.headrooms,
         )
 
 
@@ -113,7 +116,9 @@ def stage(scenario: Scenario, source: Source) -> Stage:
     with located(source, "background"):
         beside = tuple(sources_of(scenario.background, fabric))
     rules = rules_of(scenario.serving)
-    ready = Stage(fabric, routes, placed, rules, discipline, transport, faults, beside)
+    with located(source, "network", "overrides"):
+        headrooms = headrooms_of(scenario.network.overrides, fabric, discipline)
+    ready = Stage(fabric, routes, placed, rules, discipline, transport, faults, beside, headrooms)
     with located(source, "network"):
         ready.emulator(scenario.run.emulator, 0)
     return ready

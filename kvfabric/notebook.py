@@ -78,7 +78,7 @@ class Results:
         """Samples, summaries and verdict, as the report has them."""
         from analysis.result import result
 
-        return result(self.study)
+        return result(self.study, self.path)
 
     @property
     def verdict(self) -> str:

@@ -1,32 +1,49 @@
-"""What a cell keeps of the packets' telemetry: all that blames, and no rows without a wait."""
+"""What a cell keeps of the packets' telemetry: all that blames, and few rows without a wait."""
 
 from typing import Final
 
 import numpy as np
 
 from analysis.observed import BLAME, OBSERVED
+from topo.fabric import Fabric
 from traffic.emulator import Table, Telemetry
 
 SERIES_PORTS: Final = 32
 """Queues kept over time: those of the ports with the longest, to keep a cell's files small."""
 
 
-def observed(telemetry: Telemetry) -> dict[str, Table]:
+def observed(fabric: Fabric, telemetry: Telemetry) -> dict[str, Table]:
     """The tables of `analysis.observed` by name; none of an emulator without frames.
 
-    Hops without a wait are left out, and series of all but the `SERIES_PORTS` longest queues.
+    Hops without a wait are left out, but for NICs and for flows that sent anew, whose way tells
+    where they may have lost; and series of all but the `SERIES_PORTS` longest queues.
     """
     if not telemetry.hops:
         return {}
     tables: dict[str, Table] = {"blame": {name: telemetry.flows[name] for name in BLAME}}
     for name, columns in OBSERVED.items():
-        if name != "blame":
+        if name not in ("blame", "egress"):
             table: Table = getattr(telemetry, name)
             tables[name] = {column: table[column] for column in columns}
     hops, series = tables["hops"], tables["series"]
     waited = (hops["queued_ps"] != 0) | (hops["paused_ps"] != 0)
+    again = telemetry.flows["flow"][telemetry.flows["blame_retransmission_ps"].astype(np.int64) > 0]
+    waited |= (hops["hop"] == 0) | np.isin(hops["flow"], again)
     longest = np.argsort(-telemetry.ports["max_queue_bytes"].astype(np.int64), kind="stable")
     shown = np.isin(series["port"], longest[:SERIES_PORTS])
     tables["hops"] = {column: values[waited] for column, values in hops.items()}
     tables["series"] = {column: values[shown] for column, values in series.items()}
+    tables["egress"] = _egress(fabric, telemetry)
     return tables
+
+
+def _egress(fabric: Fabric, telemetry: Telemetry) -> Table:
+    """What every port faces, leans on, and for how long it was blocked."""
+    models = (node.switch for node in fabric.nodes)
+    buffers = np.array([0 if m is None else m.buffer_bytes for m in models], np.int64)
+    return {
+        "port": telemetry.ports["port"],
+        "far_port": fabric.ports.reverse,
+        "buffer_bytes": buffers[fabric.ports.node],
+        "blocked_ps": telemetry.ports["blocked_ps"],
+    }

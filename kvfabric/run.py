@@ -20,6 +20,7 @@ from kvfabric.handoff import handoff_told, orchestration_told
 from kvfabric.load import Alternative
 from kvfabric.network import network_told
 from kvfabric.observed import observed
+from kvfabric.override import overrides_told
 from kvfabric.scenario import Scenario
 from kvfabric.serving import serving_told
 from topo.bom import bom
@@ -98,7 +99,7 @@ def run_cell(job: CellJob, progress: Callable[[int, int], None] | None = None) -
         outcome.requests,
         flow_table(ready, outcome, telemetry, emulator.rows, seed),
         _ports(ready.fabric, telemetry),
-        observed(telemetry),
+        observed(ready.fabric, telemetry),
     )
 
 
@@ -227,4 +228,6 @@ def settings_of(scenario: Scenario, ready: Stage) -> dict[str, str]:
     }
     if scenario.run.emulator == "fluid":
         return {**told, "network": "max-min fluid: no queues, no pauses, no marks"}
+    if scenario.network.overrides:
+        told["overrides"] = overrides_told(scenario.network.overrides)
     return {**told, **network_told(ready.discipline, ready.transport, nic_rate(ready.fabric))}

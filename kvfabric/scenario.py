@@ -200,12 +200,21 @@ class TransportPart(Part, frozen=True):
     ack_message: bool = False
 
 
+class OverridePart(Part, frozen=True):
+    """A switch set otherwise than the rest, or its ports ``towards`` one neighbour only."""
+
+    node: str
+    headroom: Size
+    towards: str | None = None
+
+
 class NetworkPart(Part, frozen=True):
-    """Transport, queue disciplines and load balancing."""
+    """Transport, queue disciplines, load balancing, and what single switches and ports have."""
 
     transport: TransportPart = msgspec.field(default_factory=TransportPart)
     discipline: DisciplinePart = msgspec.field(default_factory=DisciplinePart)
     balancing: Literal["ecmp"] = "ecmp"
+    overrides: tuple[OverridePart, ...] = ()
 
 
 class FaultPart(Part, frozen=True):

@@ -174,15 +174,35 @@ def tell(place: Path, asserted: tuple[str, ...] = ()) -> int:
     from analysis.table import table
 
     conditions = _read(asserted)
-    found = result(read_study(place))
+    found = result(read_study(place), place)
     report = write_report(place, found)
     console = Console()
     if not console.is_terminal:
         console = Console(width=100)
     console.print(table(found.summaries, found.study.manifest))
     console.print(found.verdict.text(), markup=False, highlight=False)
+    if found.blames:
+        _blame(found)
     console.print(f"\nreport: {report}", markup=False, highlight=False, soft_wrap=True)
     return held(found, conditions)
+
+
+def _blame(found: "Result", most: int = 4) -> None:
+    """What made the slowest hand-offs slow: of the choice, then of those with most over budget."""
+    from analysis.culprit import COLUMNS, short
+    from kvfabric.table import print_table
+
+    chosen = found.verdict.choice
+    ranked = sorted(
+        (row for row in found.summaries if row.over is not None),
+        key=lambda row: (row is not chosen, -row.over.value if row.over else 0.0),
+    )
+    keys = [(row.fabric, row.policy) for row in ranked]
+    shown = {key: found.blames[key] for key in keys if key in found.blames}
+    told = dict(list(shown.items())[:most])
+    print_table("what made the slowest hand-offs slow", COLUMNS, short(told))
+    if len(shown) > most:
+        click.echo(f"of {len(shown) - most} more alternatives: see the report")
 
 
 def _read(asserted: tuple[str, ...]) -> "list[Assertion]":

@@ -41,7 +41,12 @@ def test_a_packet_cell_keeps_the_parts_of_every_flow_and_where_its_last_packet_w
     assert blame["flow"].tolist() == made.flows["flow"].tolist()
     parts = np.sum([blame[name] for name in BLAME if name.startswith("blame_")], axis=0)
     assert (parts == made.flows["finish_ps"] - made.flows["release_ps"]).all()
-    assert ((hops["queued_ps"] > 0) | (hops["paused_ps"] > 0)).all()
+    again = blame["flow"][blame["blame_retransmission_ps"] > 0]
+    waited = (hops["queued_ps"] > 0) | (hops["paused_ps"] > 0) | (hops["hop"] == 0)
+    assert (waited | np.isin(hops["flow"], again)).all()
+    egress = made.observed["egress"]
+    assert egress["far_port"][egress["far_port"]].tolist() == egress["port"].tolist()
+    assert set(egress["buffer_bytes"].tolist()) == {0, 8 * 2**20}
     behind = hops["queued_ps"][hops["hop"] > 0].sum()
     assert behind == blame["blame_queued_ps"].sum() > 0
     assert len(np.unique(made.observed["series"]["port"])) <= SERIES_PORTS

@@ -1,0 +1,88 @@
+"""Who began a pause: every stop followed over the ports that were stopped themselves, to its root.
+
+A switch stops a peer because of the egress that held most of the stopped bytes (its cause). If that
+egress stood stopped at that moment, the stop that held it is the next link of the chain; the root
+is the cause of the last one, an egress that was congested and not stopped. A stop is caused by an
+earlier one only, so that a circle of stops ends at the one that began it.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Chains:
+    """The stops of a cell in order of time, each with its root port and its depth (1: no chain).
+
+    ``until`` is the end of the run for a stop that had not ended.
+    """
+
+    port: Ints
+    since: Ints
+    until: Ints
+    root: Ints
+    depth: Ints
+
+    @cached_property
+    def _by_port(self) -> tuple[Ints, Ints]:
+        order = np.lexsort((self.since, self.port))
+        return order, self.port[order]
+
+    def of(self, port: int) -> Ints:
+        """The rows of the stops of one port, in order of time."""
+        order, ports = self._by_port
+        first, last = np.searchsorted(ports, [port, port + 1])
+        return order[first:last]
+
+    def roots(self, port: int, since: int, until: int) -> dict[int, int]:
+        """Picoseconds that ``port`` stood stopped within a span, by the root of each stop."""
+        rows = self.of(port)
+        shared = np.minimum(self.until[rows], until) - np.maximum(self.since[rows], since)
+        found: dict[int, int] = {}
+        for row, time in zip(rows[shared > 0].tolist(), shared[shared > 0].tolist(), strict=True):
+            root = int(self.root[row])
+            found[root] = found.get(root, 0) + time
+        return found
+
+
+def chains(stops: Mapping[str, NDArray[np.generic]], end_ps: int) -> Chains:
+    """Root and depth of every row of a ``stops`` table of `traffic.emulator.Telemetry`.
+
+    >>> stops = {"port": [7, 2], "priority": [3, 3], "from_ps": [10, 20],
+    ...     "until_ps": [90, 80], "cause_port": [9, 7]}
+    >>> found = chains({name: np.array(column) for name, column in stops.items()}, 100)
+    >>> found.root.tolist(), found.depth.tolist()
+    ([9, 9], [1, 2])
+    """
+    column = {name: values.astype(np.int64) for name, values in stops.items()}
+    order = np.argsort(column["from_ps"], kind="stable")
+    port, priority, since, until, cause = (
+        column[name][order] for name in ("port", "priority", "from_ps", "until_ps", "cause_port")
+    )
+    until = np.where(until < 0, max(end_ps, int(since.max(initial=0))), until)
+    before = _holding(port * 8 + priority, until, cause * 8 + priority, since)
+    root, depth = cause.copy(), np.ones(len(port), np.int64)
+    for row, earlier in enumerate(before.tolist()):
+        if earlier >= 0:
+            root[row], depth[row] = root[earlier], depth[earlier] + 1
+    return Chains(port, since, until, root, depth)
+
+
+def _holding(queue: Ints, until: Ints, asked: Ints, at: Ints) -> Ints:
+    """For every row the latest earlier one that stops the asked queue at that moment, or -1."""
+    count = len(queue)
+    if not count:
+        return np.empty(0, np.int64)
+    row = np.arange(count)
+    keys = queue * count + row
+    order = np.argsort(keys)
+    place = np.searchsorted(keys[order], asked * count + row) - 1
+    found = order[np.maximum(place, 0)]
+    held = (place >= 0) & (queue[found] == asked) & (until[found] > at)
+    return np.where(held, found, -1)

@@ -1,0 +1,97 @@
+"""Blame: the mean time of the slowest hand-offs of every alternative, by what it is charged to.
+
+All alternatives stand on one axis, in milliseconds; the label says which hand-offs they are.
+"""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final
+
+from analysis.blame import Blame
+from analysis.charge import KINDS
+from analysis.plot.style import (
+    BLACK,
+    BLUE,
+    GREEN,
+    GREY,
+    ORANGE,
+    PINK,
+    RED,
+    SKY,
+    Plot,
+    blank,
+    label,
+    styled,
+)
+from analysis.wording import percent
+from topo.unit import PS_PER_MS
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+LOOK: Final = {
+    "wire": (GREY, ""),
+    "slow": (GREY, "////"),
+    "queue": (RED, ""),
+    "pause": (ORANGE, ""),
+    "pacing": (PINK, ""),
+    "retransmission": (BLACK, ""),
+    "source": (BLUE, ""),
+    "window": (BLUE, "////"),
+    "issue": (BLUE, "...."),
+    "release": (SKY, ""),
+    "copies": (SKY, "////"),
+    "orchestration": (GREEN, ""),
+    "memory": (GREEN, "////"),
+}
+"""The colour and hatch of each kind: one colour a family, hatches inside it."""
+
+
+def blames(found: Mapping[tuple[str, str], Blame]) -> Plot:
+    """Stacked bars, one an alternative."""
+    with styled():
+        figure = blank(7.6, 1.6 + 0.36 * len(found))
+        axes: Axes = figure.add_subplot()
+        used = [kind for kind in KINDS if any(each.kinds[kind] for each in found.values())]
+        left = [0.0] * len(found)
+        for kind in used:
+            values = [each.kinds[kind] / each.handoffs / PS_PER_MS for each in found.values()]
+            colour, hatch = LOOK[kind]
+            axes.barh(
+                range(len(found)),
+                values,
+                left=left,
+                color=colour,
+                hatch=hatch,
+                edgecolor="white",
+                linewidth=0.4,
+                label=KINDS[kind],
+            )
+            left = [a + b for a, b in zip(left, values, strict=True)]
+        names = [
+            f"{label(fabric, 20)}, {label(policy, 18)}\n{each.handoffs:,} {each.asked}"
+            for (fabric, policy), each in found.items()
+        ]
+        axes.set_yticks(range(len(found)), names, fontsize=7)
+        axes.invert_yaxis()
+        axes.grid(visible=False, axis="y")
+        axes.set_xlabel("mean time of these hand-offs (ms)")
+        figure.legend(loc="outside lower center", ncols=4, fontsize=7.5)
+    return Plot(
+        "blame",
+        "Mean time of the hand-offs over budget, or of the slowest 5 % where none is, by what it "
+        "is charged to.",
+        figure,
+        ("fabric", "policy", "which", "handoffs", "cause", "mean_ms", "share"),
+        tuple(
+            (
+                *key,
+                each.asked,
+                each.handoffs,
+                KINDS[kind],
+                each.kinds[kind] / each.handoffs / PS_PER_MS,
+                percent(each.kinds[kind] / each.total_ps) if each.total_ps else "0 %",
+            )
+            for key, each in found.items()
+            for kind in used
+        ),
+    )
