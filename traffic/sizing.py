@@ -10,6 +10,10 @@ Little's law then gives the sequences that are in decode. Both pools scale apart
 DistServe, OSDI 2024): prefill with input tokens, decode with output tokens and memory. Means
 decide: bursts, imbalance between instances and tails are what a run is for, and ``use`` leaves room
 for them.
+
+The rate is the one that was declared, where there is one: that of a sample of n arrivals is off by
+1 / sqrt(n) of itself for Poisson, and by far more where it shows a single burst. Requests that a
+decode instance could never hold are rejected by a run and ask for nothing.
 """
 
 from dataclasses import dataclass
@@ -17,10 +21,11 @@ from math import ceil
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
-from topo.unit import PS_PER_S
+from topo.unit import PS_PER_S, show_size
 from traffic.error import ComputeError
-from traffic.instance import Deployment
+from traffic.instance import Deployment, Pool
 from traffic.request import RequestTable
 
 DEFAULT_USE: Final = 0.7
@@ -38,6 +43,7 @@ class Sizing:
         that batch at its mean context. decoding: sequences in decode on average, by Little's law.
     kv_bps: payload of all hand-offs; sender_bps, receiver_bps: the share of one NIC of the present
         pools, when all of them carry the same.
+    misfits: requests of the table that no decode instance can hold.
     """
 
     rate_per_s: float
@@ -53,16 +59,36 @@ class Sizing:
     kv_bps: float
     sender_bps: float
     receiver_bps: float
+    misfits: int = 0
 
 
-def sizing(table: RequestTable, deployment: Deployment, use: float = DEFAULT_USE) -> Sizing:
-    """The pools that a table's mean rate and lengths ask for; ``use`` lies above 0 and below 1."""
+def sizing(
+    table: RequestTable,
+    deployment: Deployment,
+    use: float = DEFAULT_USE,
+    rate_per_s: float | None = None,
+) -> Sizing:
+    """The pools that a table's lengths ask for, at ``rate_per_s`` or else at its own mean rate.
+
+    ``use`` lies above 0 and below 1.
+    """
     if not 0 < use < 1:
         raise ComputeError(f"use {use:g}: must lie above 0 and below 1; write e.g. 70%")
-    if len(table) < 2 or not table.span_ps:
+    if rate_per_s is None and (len(table) < 2 or not table.span_ps):
         raise ComputeError("requests: too few to tell a rate; give at least two, apart in time")
     one, other = deployment.prefill, deployment.decode
-    rate = (len(table) - 1) * PS_PER_S / table.span_ps
+    rate = (len(table) - 1) * PS_PER_S / table.span_ps if rate_per_s is None else rate_per_s
+    fits = _fits(table, other)
+    if not fits.any():
+        raise ComputeError(
+            f"requests: none fits the {show_size(other.kv_capacity_bytes)} of KV memory that a "
+            "decode instance has; write shorter lengths, a larger tp or another GPU"
+        )
+    misfits = int(np.count_nonzero(~fits))
+    rate *= float(fits.mean())
+    if misfits:
+        kept = np.flatnonzero(fits)
+        table = table.take(kept, table.arrival_ps[kept])
     lengths, counts = np.unique(table.input_tokens, return_counts=True)
     times = [one.time_of(0).prefill_ps(int(n)) for n in lengths.tolist()]
     prompt_ps = float(np.average(times, weights=counts))
@@ -91,4 +117,14 @@ def sizing(table: RequestTable, deployment: Deployment, use: float = DEFAULT_USE
         kv_bps=kv_bps,
         sender_bps=kv_bps / (len(one.instances) * one.tp),
         receiver_bps=kv_bps / (len(other.instances) * other.tp),
+        misfits=misfits,
     )
+
+
+def _fits(table: RequestTable, pool: Pool) -> NDArray[np.bool_]:
+    """Which requests a decode instance can hold to their last token; without output, all."""
+    whole = table.input_tokens.astype(np.int64) + table.output_tokens
+    contexts, place = np.unique(whole, return_inverse=True)
+    room = pool.kv_capacity_bytes
+    held = np.array([pool.kv_bytes(int(n)) <= room for n in contexts], np.bool_)
+    return held[place] | (table.output_tokens == 0)

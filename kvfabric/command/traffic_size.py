@@ -9,6 +9,10 @@ if TYPE_CHECKING:
     from traffic.instance import Deployment
     from traffic.sizing import Sizing
 
+_DRAWN = 10_000
+"""Requests that are drawn for the means of a profile or of sessions: lengths and sessions within
+about a hundredth, also of wide distributions, in a second or two."""
+
 
 @click.command(
     epilog="""\b
@@ -21,7 +25,12 @@ Examples:
 @click.option(
     "--use", default="70%", show_default=True, help="Share of its time that a GPU should work."
 )
-@click.option("--count", type=click.IntRange(2), default=None, help="The first requests only.")
+@click.option(
+    "--count",
+    type=click.IntRange(2),
+    default=None,
+    help="The first requests only.  [default: of a trace those of the scenario, else 10,000]",
+)
 @click.option("--seed", type=click.IntRange(0), default=1, show_default=True)
 def size(scenario: Path, use: str, count: int | None, seed: int) -> None:
     """Show how many prefill and decode instances the mean load of SCENARIO needs."""
@@ -29,6 +38,7 @@ def size(scenario: Path, use: str, count: int | None, seed: int) -> None:
 
     from kvfabric.build import stage
     from kvfabric.demand import demand_of
+    from kvfabric.deployment import shares_of
     from kvfabric.load import load
     from kvfabric.table import print_table
     from topo import unit
@@ -37,7 +47,11 @@ def size(scenario: Path, use: str, count: int | None, seed: int) -> None:
     from traffic.request import RequestTable
     from traffic.sizing import sizing
 
-    study = load(scenario, overrides={("requests", "count"): count} if count else {})
+    study = load(scenario)
+    drawn = study.scenario.requests.trace is None and study.scenario.requests.closed is None
+    many = count or (max(_DRAWN, study.scenario.requests.count) if drawn else None)
+    if many:
+        study = load(scenario, overrides={("requests", "count"): many})
     asked = study.scenario.serving
     if asked.mode != "disaggregated":
         raise study.source.error(
@@ -49,16 +63,22 @@ def size(scenario: Path, use: str, count: int | None, seed: int) -> None:
     table, _ = demand_of(study.scenario, study.source, seed)
     if not isinstance(table, RequestTable):
         raise study.source.error(
-            ("requests", "closed"), "users who wait for answers make no load of their own to size"
+            ("requests", "closed"),
+            "users who wait for answers make no load of their own to size; write arrivals with the "
+            "rate that they are expected to reach",
         )
-    share, total_bps = unit.share(use), 0.0
+    share, total_bps, misfits = unit.share(use), 0.0, 0
+    declared = float(study.scenario.requests.arrivals.rate) if drawn else None
+    parts = shares_of(study.scenario)
     for number, placed in enumerate(ready.placed):
         mine = table
         if table.model is not None:
             rows = np.flatnonzero(table.model == number)
             mine = table.take(rows, table.arrival_ps[rows])
-        found = sizing(mine, placed.deployment, share)
+        rate = None if declared is None else declared * parts[number]
+        found = sizing(mine, placed.deployment, share, rate)
         total_bps += found.kv_bps
+        misfits += found.misfits
         name = placed.deployment.prefill.model.name
         title = f"What {found.rate_per_s:.4g} requests/s ask for, {name}"
         rows_told = _rows(found, placed.deployment, share)
@@ -66,9 +86,14 @@ def size(scenario: Path, use: str, count: int | None, seed: int) -> None:
     most = mu(ready.fabric)
     click.echo(
         f"- All hand-offs together: {show_rate(total_bps)} of payload, "
-        f"{100 * total_bps / most:.2g}% of the {show_rate(most)} that the fabric carries from "
+        f"{_percent(total_bps / most)} of the {show_rate(most)} that the fabric carries from "
         "prefill to decode at most."
     )
+    if misfits:
+        click.echo(
+            f"- {misfits:,} of {len(table):,} requests do not fit the KV memory of a decode "
+            "instance: a run rejects them, and they are left out here."
+        )
     click.echo(
         "- Means only: bursts, uneven choices and tails need room above this, and a run to tell; "
         "prefill scales with input tokens, decode with output tokens and memory."
@@ -93,8 +118,16 @@ def _rows(found: "Sizing", pools: "Deployment", share: float) -> list[list[str]]
         [
             "what one takes",
             f"{show_duration(round(found.prefill_ps))} a prompt",
-            f"{found.batch} sequences ({limit}), {show_duration(round(found.step_ps))} a step",
+            f"{_sequences(found.batch)} ({limit}), {show_duration(round(found.step_ps))} a step",
         ],
-        ["at work on average", "", f"{found.decoding:,.0f} sequences"],
+        ["at work on average", "", _sequences(round(found.decoding))],
         ["hand-offs through one NIC", show_rate(found.sender_bps), show_rate(found.receiver_bps)],
     ]
+
+
+def _sequences(count: int) -> str:
+    return f"{count:,} sequence" + "s" * (count != 1)
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:,.0f}%" if share >= 0.1 else f"{100 * share:.2g}%"

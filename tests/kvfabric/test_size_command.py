@@ -79,3 +79,33 @@ def test_a_use_that_is_no_share_is_refused_in_one_line(
     for wrong in ("100%", "0%", "much"):
         assert kvfabric("traffic", "size", path, "--use", wrong) == 2
         assert capsys.readouterr().err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    "arrivals",
+    [
+        "{process: poisson, rate: 400/s}",
+        "{process: gamma, cv: 8, rate: 400/s}",
+        "{process: on_off, rate: 400/s}",
+        "{process: diurnal, rate: 400/s}",
+    ],
+)
+def test_the_rate_that_the_scenario_declares_is_sized_whatever_a_short_sample_shows(
+    arrivals: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "small.yaml"
+    path.write_text(
+        SCENARIO.replace("{process: deterministic, rate: 400/s}", arrivals), encoding="utf-8"
+    )
+    assert kvfabric("traffic", "size", path) == 0
+    assert "What 400 requests/s ask for" in capsys.readouterr().out
+
+
+def test_requests_that_fit_no_instance_are_told_and_left_out(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "small.yaml"
+    wide = "lengths: {input: {kind: lognormal, mean: 200000, std: 400000}}, arrivals:"
+    path.write_text(SCENARIO.replace("arrivals:", wide), encoding="utf-8")
+    assert kvfabric("traffic", "size", path) == 0
+    assert "of 10,000 requests do not fit the KV memory" in capsys.readouterr().out

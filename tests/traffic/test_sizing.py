@@ -78,3 +78,31 @@ def test_what_tells_no_rate_and_no_use_is_refused(pools: Callable[..., Deploymen
         sizing(steady(10), pools(1, 1), use=1)
     with pytest.raises(ComputeError, match="too few to tell a rate"):
         sizing(steady(10, count=1), pools(1, 1))
+
+
+def test_a_declared_rate_counts_and_not_that_of_the_sample(
+    pools: Callable[..., Deployment],
+) -> None:
+    sample = sizing(steady(200), pools(4, 2))
+    found = sizing(steady(80), pools(4, 2), rate_per_s=200)
+    assert found.rate_per_s == 200
+    assert (found.prefill, found.decode) == (sample.prefill, sample.decode)
+    assert found.kv_bps == pytest.approx(sample.kv_bps)
+
+
+def test_requests_that_no_instance_can_hold_ask_for_nothing(
+    pools: Callable[..., Deployment],
+) -> None:
+    made = pools(4, 2, memory=LLAMA.kv_bytes(700))
+    rows = 400
+    table = request_table(
+        arrival_ps=np.arange(rows) * PS_PER_S // 100,
+        input_tokens=[550, 551] * (rows // 2),
+        output_tokens=[150] * rows,
+    )
+    found = sizing(table, made)
+    assert found.misfits == rows // 2
+    assert found.rate_per_s == pytest.approx(50, rel=0.01)
+    assert found.prefill_ps == made.prefill.prefill_cost.ps(550)
+    with pytest.raises(ComputeError, match=r"none fits the .* of KV memory"):
+        sizing(steady(10, tokens=5000), made)
