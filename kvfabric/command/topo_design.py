@@ -1,5 +1,7 @@
 """``kvfabric topo design`` and ``compare``: families sized for two pools, and their measures."""
 
+import math
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +10,15 @@ import click
 from kvfabric.command.topo_source import fabrics_of
 from kvfabric.progress import Tell
 from topo.error import KvfabricError
+
+
+def _a_number(
+    _context: click.Context, option: click.Parameter, value: float | None
+) -> float | None:
+    """Refuse nan, which lies in every range."""
+    if value is not None and math.isnan(value):
+        raise click.BadParameter("nan is not a number; write a ratio as 2", param=option)
+    return value
 
 
 def pool_options(function: Any) -> Any:
@@ -49,6 +60,7 @@ def pool_options(function: Any) -> Any:
             click.option(
                 "--oversubscription",
                 type=click.FloatRange(0.001, 1000),
+                callback=_a_number,
                 default=None,
                 help="The most a leaf may have.",
             ),
@@ -140,28 +152,36 @@ def design(**facts: Any) -> None:
 Examples:
   kvfabric topo compare scenarios/first-look.yaml
   kvfabric topo compare --prefill 512 --decode 512 --family leaf_spine --family fat_tree
-  kvfabric topo compare mine.json theirs.clab.yml
+  kvfabric topo compare --prefill 512 --decode 512 rail_optimised multi_plane
+  kvfabric topo compare mine.json theirs.clab.yml --nic 100Gbps --prefill 64 --decode 64
 """
 )
-@click.argument("what", nargs=-1, metavar="[SCENARIO|FILE]...")
+@click.argument("what", nargs=-1, metavar="[SCENARIO|FAMILY|FILE]...")
 @click.option("--prices", type=click.Path(path_type=Path), default=None, help="A price file, CSV.")
 @pool_options
-def compare(what: tuple[str, ...], prices: Path | None, **facts: Any) -> None:
-    """Tabulate fabrics: the alternatives of a scenario, files, or families sized for the pools."""
+def compare(what: tuple[str, ...], prices: Path | None, **facts: Any) -> int:
+    """Tabulate fabrics: the alternatives of a scenario, files, or families sized for the pools.
+
+    Exit with 1 where no family fits.
+    """
     from kvfabric.progress import stages, under
     from kvfabric.table import print_table
     from topo.carry import LOST
+    from topo.family.registry import FAMILIES
     from topo.measure import BUILT, REACHED, measure
     from topo.price import prices as price_table
 
     table = price_table(prices)
     refused: list[tuple[str, str]] = []
+    named = tuple(name for name in what if name in FAMILIES)
+    what = tuple(name for name in what if name not in FAMILIES)
+    facts["families"] = tuple(dict.fromkeys(facts["families"] + named))
     if what and facts["families"]:
-        raise KvfabricError("topo compare: files and --family together; write one or the other")
+        raise KvfabricError("topo compare: files and families together; write one or the other")
     with stages("topo compare") as tell:
         tell("building")
         if what:
-            fabrics = [pair for name in what for pair in fabrics_of(name)]
+            fabrics = _told_apart([(n, *pair) for n in what for pair in fabrics_of(n, **facts)])
         else:
             found = _designs(**facts, tell=tell)
             fabrics = [(each.family, each.fabric) for each in found if each.fabric is not None]
@@ -179,10 +199,22 @@ def compare(what: tuple[str, ...], prices: Path | None, **facts: Any) -> None:
             cells = [[label, *(row[column] for column in columns)] for label, row in rows]
             print_table(title, ["fabric", *columns], cells, wide=140)
     for family, reason in refused:
-        click.echo(f"{family}: does not fit: {reason}")
+        click.echo(f"{family}: does not fit: {reason.removeprefix(f'{family}: ')}")
+    if not rows:
+        return 1
     click.echo(
         "cost: model of switches and links between them; bill (with NICs and host cables) and kW: "
         "ranges of the price file, which says what is assumed. longest, mean: links of shortest "
         "paths. (tried/all): where not all were tried. theta: share of a demand "
         "carried for all pairs at once; a..b: bounds. bisection: least found, misleads."
     )
+    return 0
+
+
+def _told_apart(found: list[tuple[str, str, Any]]) -> list[tuple[str, Any]]:
+    """Labels and fabrics; a label that two files share gets the file beside it."""
+    shared = Counter(label for _, label, _ in found)
+    return [
+        (f"{label} ({file})" if shared[label] > 1 else label, fabric)
+        for file, label, fabric in found
+    ]

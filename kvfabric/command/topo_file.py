@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from kvfabric.command.topo_source import fabrics_of, family_options
+from kvfabric.command.topo_source import fabrics_of, family_options, file_fabric, file_options
 from topo.error import KvfabricError
 
 
@@ -90,7 +90,7 @@ def export(what: str, to: Path, form: str | None, overwrite: bool, **facts: Any)
     "import",
     epilog="""\b
 Examples:
-  kvfabric topo import theirs.clab.yml
+  kvfabric topo import theirs.clab.yml --nic 100Gbps --ports 32 --prefill 8 --decode 8
   kvfabric topo import topology.txt --format hpcc --to theirs.json
 """,
 )
@@ -98,15 +98,21 @@ Examples:
 @click.option("--format", "form", default=None, help="Told by the file's ending if not given.")
 @click.option("--to", type=click.Path(path_type=Path), default=None, help="Write it here as JSON.")
 @click.option("--overwrite", is_flag=True, help="Replace a file that exists.")
-def import_(file: Path, form: str | None, to: Path | None, overwrite: bool) -> None:
-    """Read a fabric file, check it, show what it has; with --to keep it as node-link JSON."""
+@file_options
+def import_(file: Path, form: str | None, to: Path | None, overwrite: bool, **facts: Any) -> None:
+    """Read a fabric file, check it, show what it has; with --to keep it as node-link JSON.
+
+    Many formats hold no rates, and most no roles: --nic, --switch-rate, --ports and --cable are
+    taken where the file is silent, --prefill and --decode give roles to a file without any. An
+    option about what the file does tell is refused.
+    """
     from kvfabric.progress import stages
     from kvfabric.table import print_table
     from topo.check import check as check_fabric
-    from topo.format.registry import read_fabric, write_fabric
+    from topo.format.registry import write_fabric
     from topo.summary import describe
 
-    fabric = read_fabric(file, form)
+    fabric = file_fabric(file, form, **facts)
     check_fabric(fabric)
     with stages("topo import") as tell:
         rows = [[label, value] for label, value in describe(fabric, tell=tell).items()]

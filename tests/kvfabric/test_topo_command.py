@@ -28,8 +28,14 @@ def test_a_comparison_has_a_row_for_each_family_and_a_reason_for_the_rest(capsys
     asked = ("--family", "leaf_spine", "--family", "three_tier")
     assert topo("compare", "--prefill", "8", "--decode", "8", "--ports", "4", *asked) == 0
     told = capsys.readouterr().out
-    assert "leaf_spine: does not fit: leaf_spine: 16 hosts do not fit two tiers" in told
+    assert "leaf_spine: does not fit: 16 hosts do not fit two tiers" in told
     assert any(line.split()[:1] == ["three_tier"] for line in told.splitlines())
+
+
+def test_a_comparison_of_nothing_that_fits_fails(capsys):
+    asked = ("--prefill", "512", "--decode", "512", "--family", "host_mesh")
+    assert topo("compare", *asked) == 1
+    assert capsys.readouterr().out.count("\n") == 1
 
 
 def test_a_comparison_tells_one_over_r_of_a_leaf_spine(capsys):
@@ -68,6 +74,108 @@ def test_what_is_exported_is_imported_and_has_the_same_hosts_and_cables(family, 
     assert len(one.hosts) == len(other.hosts)
     rates = [sorted(link.rate_bps for link in fabric.links) for fabric in (one, other)]
     assert rates[0] == rates[1]
+
+
+SILENT = """name: lab
+topology:
+  nodes:
+    leaf1: {kind: nokia_srlinux}
+    leaf2: {kind: nokia_srlinux}
+    spine1: {kind: nokia_srlinux}
+    srv1: {kind: linux}
+    srv2: {kind: linux}
+  links:
+    - endpoints: ["leaf1:e1-49", "spine1:e1-1"]
+    - endpoints: ["leaf2:e1-49", "spine1:e1-2"]
+    - endpoints: ["srv1:eth1", "leaf1:e1-1"]
+    - endpoints: ["srv2:eth1", "leaf2:e1-1"]
+"""
+
+
+@pytest.mark.parametrize("verb", ["show", "compare", "check", "import"])
+def test_a_lab_without_rates_is_completed_by_options(verb, tmp_path, capsys):
+    lab = tmp_path / "theirs.clab.yml"
+    lab.write_text(SILENT)
+    assert topo(verb, lab) == 2
+    assert "--nic" in capsys.readouterr().err
+    asked = ("--nic", "100Gbps", "--switch-rate", "200Gbps", "--prefill", "1", "--decode", "1")
+    assert topo(verb, lab, *asked) == 0
+    assert "100 Gbps" in capsys.readouterr().out or verb == "check"
+
+
+def test_what_completes_a_file_is_kept_in_the_import(tmp_path):
+    lab = tmp_path / "theirs.clab.yml"
+    lab.write_text(SILENT)
+    asked = (
+        "--nic",
+        "100Gbps",
+        "--ports",
+        "32",
+        "--cable",
+        "5m",
+        "--prefill",
+        "1",
+        "--decode",
+        "1",
+    )
+    assert topo("import", lab, *asked, "--to", tmp_path / "own.json") == 0
+    fabric = read_fabric(tmp_path / "own.json")
+    assert [str(host.role) for host in fabric.hosts] == ["prefill", "decode"]
+    assert {link.length_m for link in fabric.links} == {5.0}
+    assert {node.switch.ports for node in fabric.switches if node.switch} == {32}
+
+
+@pytest.mark.parametrize("verb", ["show", "compare", "check", "import"])
+@pytest.mark.parametrize(
+    ("option", "value", "told"),
+    [
+        ("--nic", "100Gbps", "is not silent"),
+        ("--switch-rate", "100Gbps", "is not silent"),
+        ("--ports", "8", "is not silent"),
+        ("--prefill", "4", "says the roles"),
+    ],
+)
+def test_an_option_that_a_file_answers_itself_is_refused(
+    verb, option, value, told, tmp_path, capsys
+):
+    file = tmp_path / "fabric.json"
+    assert topo("export", "leaf_spine", *SMALL, "--to", file) == 0
+    assert topo(verb, file, option, value) == 2
+    err = capsys.readouterr().err
+    assert told in err
+    assert f"leave out {option}" in err
+
+
+def test_an_option_that_a_scenario_or_file_does_not_take_is_refused(tmp_path, capsys):
+    file = tmp_path / "fabric.json"
+    assert topo("export", "leaf_spine", *SMALL, "--to", file) == 0
+    for asked in (
+        ("show", file, "--set", "spines=3"),
+        ("compare", file, "--breakout", "2"),
+        ("compare", "scenarios/first-look.yaml", "--ports", "32"),
+        ("show", "scenarios/first-look.yaml", "--nic", "100Gbps"),
+    ):
+        assert topo(*asked) == 2
+        assert f"leave out {asked[2]}" in capsys.readouterr().err
+
+
+def test_families_are_compared_by_their_bare_names(capsys):
+    assert topo("compare", "leaf_spine", "full_mesh", *SMALL) == 0
+    told = capsys.readouterr().out
+    first = [line.split()[0] for line in told.splitlines() if line.strip()]
+    assert first.count("leaf_spine") == first.count("full_mesh") == 3
+    assert topo("compare", "leaf_spine", "a.json") == 2
+    assert "one or the other" in capsys.readouterr().err
+
+
+def test_files_of_one_name_are_told_apart(tmp_path, capsys):
+    for name in ("a.json", "b.json"):
+        assert topo("export", "leaf_spine", *SMALL, "--to", tmp_path / name) == 0
+    capsys.readouterr()
+    assert topo("compare", tmp_path / "a.json", tmp_path / "b.json") == 0
+    told = capsys.readouterr().out
+    assert "a.json" in told
+    assert "b.json" in told
 
 
 def test_a_check_fails_where_pfc_can_deadlock(capsys):
@@ -115,9 +223,11 @@ def test_a_drawing_is_two_files(tmp_path):
     [
         (("show", "nothing"), "no family and no file"),
         (("show", "leaf_spine", "--set", "spines"), "write KEY=VALUE"),
+        (("show", "leaf_spine", "--set", "spines=2", "--set", "spines=3"), "set twice"),
         (("show", "leaf_spine", "--set", "spines=many"), "spines"),
         (("compare", "--family", "ring"), "unknown; write one of"),
         (("compare", "--prices", "no.csv"), "No such file"),
+        (("compare", "--oversubscription", "nan"), "nan is not a number"),
         (("design", "--nic", "400G"), "unknown unit"),
         (("import", "no.json"), "no.json"),
         (("export", "leaf_spine", "--to", "x.unknown"), "ending"),

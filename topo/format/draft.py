@@ -248,7 +248,7 @@ class Draft:
                 raise self.error(
                     cable.where,
                     f"the cable from {shown(a)} to {shown(b)} has no rate; write one there, or "
-                    "give the rates to assume",
+                    "give the rates to assume (--nic, --switch-rate)",
                 )
             ends = {self._nodes[cable.a].kind, self._nodes[cable.b].kind}
             assumed = self._assume
