@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from topo.cut import bisection, disjoint_paths, fewest_disjoint_paths
 from topo.design import Spec, design
 from topo.error import FabricError
-from topo.fabric import Role, Switch
+from topo.fabric import Fabric, Role, Switch
 from topo.family.registry import FAMILIES, build
 from topo.floor import Floor, lengths, racks
 from topo.price import PriceError, Range, prices, quote
@@ -86,6 +86,38 @@ def test_a_fat_tree_has_full_bisection(k):
 def test_a_mesh_is_cut_by_all_pairs_across():
     fabric = build("full_mesh", {"hosts": 12, "leaves": 6, "trunk": 2})
     assert bisection(fabric) == 3 * 3 * 2 * 400 * GBPS
+
+
+@pytest.mark.parametrize(
+    ("family", "values", "gbps"),
+    [
+        ("dual_tor", {"hosts": 64}, 32 * 400),
+        ("rail_only", {"hosts": 64}, 32 * 400),
+        ("multi_plane", {"hosts": 64}, 32 * 400),
+        ("multi_plane", {"hosts": 64, "attach": "every"}, 32 * 400),
+        ("host_mesh", {"hosts": 5}, 2 * 3 * 100),
+        ("torus", {"shape": (4, 4, 4), "p": 1}, 32 * 400),
+    ],
+)
+def test_hosts_on_several_switches_or_none_are_cut_with_their_own_cables(family, values, gbps):
+    assert bisection(build(family, values)) == gbps * GBPS
+
+
+def test_a_single_switch_is_cut_between_its_hosts():
+    fabric = Fabric("file", name="one")
+    switch = fabric.add_switch("s", tier=1, switch=Switch())
+    for number in range(4):
+        fabric.connect(fabric.add_host(f"h{number}"), switch, rate_bps=100 * GBPS)
+    assert bisection(fabric) == 200 * GBPS
+
+
+def test_rates_without_a_common_divisor_have_a_bisection_too():
+    fabric = Fabric("file", name="odd")
+    switches = [fabric.add_switch(f"s{n}", tier=1, switch=Switch()) for n in range(2)]
+    for n, rate in enumerate((399_999_999_989, 400_000_000_003)):
+        fabric.connect(fabric.add_host(f"h{n}"), switches[n], rate_bps=rate)
+        fabric.connect(switches[0], switches[1], rate_bps=rate)
+    assert bisection(fabric) == 799_999_999_992
 
 
 def test_cables_are_as_long_as_their_way_over_the_floor():
