@@ -50,20 +50,35 @@ def relative_mu(fabric: Fabric, flow_bps: int | None = None) -> float:
 
 
 def oversubscription(fabric: Fabric) -> float:
-    """The largest ratio, over the leaves, of host rate to the rate towards other switches.
+    """The largest ratio, over the leaves, of NIC rate to the rate towards other switches.
 
-    A leaf without links to other switches counts as infinite, unless there is no other switch (1).
+    NICs and scale-up switches inside servers (tier 0) are below a leaf, as hosts are. A leaf
+    without links to other switches counts as infinite, unless nothing is meant to be above it (1):
+    it is the only switch, or planes of one leaf each are joined by servers or hosts.
+
+    >>> from topo.family.registry import build
+    >>> oversubscription(build("rail_only", {"hosts": 1024, "oversubscription": 2}))
+    2.0
     """
     down: dict[int, int] = {}
     up: dict[int, int] = {}
     for link in fabric.links:
         for near, far in ((link.a, link.b), (link.b, link.a)):
-            if fabric.nodes[near].kind is Kind.SWITCH:
-                side = down if fabric.nodes[far].kind is Kind.HOST else up
+            if fabric.nodes[near].kind is Kind.SWITCH and fabric.nodes[near].tier > 0:
+                side = up if fabric.nodes[far].tier > 0 else down
                 side[near] = side.get(near, 0) + link.rate_bps
-    if len(fabric.switches) < 2:
+    outer = sum(node.tier > 0 for node in fabric.switches)
+    if not up and outer == len(down) and (outer < 2 or _joined_below(fabric)):
         return 1.0
-    return max((rate / up[leaf] if leaf in up else math.inf for leaf, rate in down.items()))
+    return max(rate / up[leaf] if leaf in up else math.inf for leaf, rate in down.items())
+
+
+def _joined_below(fabric: Fabric) -> bool:
+    """Do servers, or hosts of several cables, join leaves?"""
+    ends = [end for link in fabric.links for end in (link.a, link.b)]
+    cables = np.bincount(ends, minlength=len(fabric.nodes))
+    inside = any(node.tier == 0 for node in fabric.switches)
+    return inside or any(cables[host.index] > 1 for host in fabric.hosts)
 
 
 def diameter(fabric: Fabric, routes: Routes | None = None) -> int:

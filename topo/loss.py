@@ -137,16 +137,18 @@ def _inside(fabric: Fabric) -> set[int]:
     return inner | hosts
 
 
+def _called(fabric: Fabric, plane: list[int]) -> str:
+    first = fabric.nodes[plane[0]].name
+    return f"the {len(plane)} switches of {first}" if len(plane) > 1 else first
+
+
 def _nodes(fabric: Fabric, graph: Skeleton, kind: str) -> list[_Part]:
     outer = [node.index for node in fabric.switches if node.tier > 0]
     if kind == "plane":
         planes = planes_of(fabric)
         if len(planes) < 2:
             return []
-        return [
-            _Part(f"the {len(p)} switches of {fabric.nodes[p[0]].name}", 1, nodes=_of(graph, p))
-            for p in planes
-        ]
+        return [_Part(_called(fabric, plane), 1, nodes=_of(graph, plane)) for plane in planes]
     if kind == "leaf":
         leaves = set(leaves_of(fabric))
         outer = [node for node in outer if node in leaves]

@@ -57,11 +57,12 @@ def describe(
     rows = {
         "fabric": fabric.name,
         "hosts": f"{len(fabric.hosts)} ({placed})" if placed else str(len(fabric.hosts)),
-        "switches": f"{sum(parts.switches.values())} ({tiers})",
+        "switches": f"{sum(parts.switches.values())} ({tiers})" if tiers else "none",
         "switch models": ", ".join(
             f"{count} of {ports} x {show_rate(rate)}"
             for (ports, rate), count in sorted(models.items())
-        ),
+        )
+        or "-",
         "cables between switches": str(parts.switch_cables),
         "host cables": str(parts.host_cables),
         "oversubscription": _ratio(oversubscription(fabric)),

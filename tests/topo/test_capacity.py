@@ -140,10 +140,14 @@ def test_hosts_on_a_cable_of_their_own_are_one_link_apart():
 def test_oversubscription_is_that_of_the_worst_leaf():
     assert oversubscription(build("leaf_spine", {"hosts": 64, "oversubscription": 2})) == 2
     assert oversubscription(build("fat_tree", {"k": 4})) == 1
+    assert oversubscription(build("rail_only", {"hosts": 1024, "oversubscription": 2})) == 2
+    assert oversubscription(build("rail_only", {"hosts": 64})) == 1
     lone = Fabric("lone")
     lone.connect(lone.add_host("h"), lone.add_switch("s", tier=1, switch=Switch()), rate_bps=1)
     assert oversubscription(lone) == 1
     lone.add_switch("t", tier=1, switch=Switch())
+    assert math.isinf(oversubscription(lone))
+    lone.connect(lone.add_host("i"), 2, rate_bps=1)
     assert math.isinf(oversubscription(lone))
 
 
