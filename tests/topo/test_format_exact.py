@@ -112,11 +112,13 @@ def test_json_in_a_drawer_is_one_line_a_node_and_a_link(tmp_path):
     )
 
 
-def test_a_short_file_by_hand_is_enough(tmp_path):
+@pytest.mark.parametrize("head", ['"graph": {"schema_version": 1},', '"graph": {},', ""])
+def test_a_short_file_by_hand_is_enough(head, tmp_path):
     path = tmp_path / "short.json"
     path.write_text(
-        """{"graph": {"schema_version": 1},
-        "nodes": [{"id": "a"}, {"id": "b"}, {"id": "leaf", "kind": "switch"}],
+        "{"
+        + head
+        + """"nodes": [{"id": "a"}, {"id": "b"}, {"id": "leaf", "kind": "switch"}],
         "links": [
           {"source": "leaf", "target": "a", "rate_bps": 100000000000, "length_m": 2},
           {"source": "leaf", "target": "b", "rate_bps": 400000000000, "length_m": 2}]}"""
@@ -129,6 +131,15 @@ def test_a_short_file_by_hand_is_enough(tmp_path):
     ]
     assert fabric.node("leaf").switch == Switch(64, 400 * GBPS)
     assert [link.delay_ps for link in fabric.links] == [10_100, 10_100]
+
+
+def test_a_graph_of_networkx_is_a_fabric(tmp_path):
+    graph = nx.MultiGraph()
+    graph.add_edge("leaf", "a", rate_bps=100 * GBPS)
+    graph.add_edge("leaf", "b", rate_bps=100 * GBPS)
+    (tmp_path / "a.json").write_text(json.dumps(nx.node_link_data(graph, edges="links")))
+    fabric = read_fabric(tmp_path / "a.json")
+    assert [node.name for node in fabric.hosts] == ["a", "b"]
 
 
 def test_existing_files_are_kept_unless_asked(tmp_path):

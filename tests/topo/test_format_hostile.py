@@ -146,7 +146,7 @@ LABEL = 'labels: {kvfabric-rate_bps: "1"}'
         # the wrong thing altogether
         ("a.json", b"\x00\xff\x00", "a.json:1: byte 0xff is not UTF-8"),
         ("a.json", "", "a.json:1:"),
-        ("a.json", "{}", "missing required field `graph`"),
+        ("a.json", "{}", "missing required field `nodes`"),
         ("a.json", '{\n"graph": {,', "a.json:2: JSON is malformed"),
         ("a.txt", "", "a.txt: empty; line 1 counts"),
         ("a.txt", "348 8 28 4 800 H100\n", "a.txt:1: '348 8 28 4 800 H100': not the three"),

@@ -2,7 +2,8 @@
 
 The shape is that of networkx ``node_link_data(graph, edges="links")``, so that
 ``node_link_graph(json.load(file), edges="links")`` reads it; the name of the list is pinned, since
-networkx changed its default. ``graph.schema_version`` counts changes of meaning. One node or link
+networkx changed its default. ``graph.schema_version`` counts changes of meaning; a file by hand, or
+by networkx, that tells none has the present one. One node or link
 stands on a line, so that two fabrics can be compared line by line.
 """
 
@@ -28,10 +29,10 @@ from topo.format.written import Written
 SCHEMA_VERSION: Final = 1
 
 
-class Head(Struct, kw_only=True, forbid_unknown_fields=True):
+class Head(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What a file says of the whole fabric."""
 
-    schema_version: int
+    schema_version: int = SCHEMA_VERSION
     name: str = "fabric"
     family: str = "file"
 
@@ -39,8 +40,8 @@ class Head(Struct, kw_only=True, forbid_unknown_fields=True):
 class NodeLink(Struct, kw_only=True, forbid_unknown_fields=True):
     """The file: networkx writes ``links`` or, since 3.6, ``edges``; either is read."""
 
-    graph: Head
     nodes: list[NodeAttributes]
+    graph: Head = Head()
     directed: Literal[False] = False
     multigraph: bool = True
     links: list[LinkAttributes] | None = None
