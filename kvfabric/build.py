@@ -18,6 +18,7 @@ from emulate.fluid import FluidEmulator
 from emulate.packet import PacketEmulator
 from emulate.transport import Transport
 from kvfabric.background import sources_of
+from kvfabric.catalogue import catalogues_of
 from kvfabric.deployment import Placed, placed_of, times_of
 from kvfabric.fault import faults_of
 from kvfabric.network import discipline_of, transport_of
@@ -263,4 +264,4 @@ def files_of(scenario: Scenario, source: Source) -> list[tuple[Place, Path]]:
     if lengths is not None and lengths.table is not None:
         named.append((("requests", "lengths", "table"), lengths.table))
     found = [(place, file_path(file, source)) for place, file in named]
-    return found + times_of(scenario, source)
+    return [*found, *catalogues_of(scenario, source), *times_of(scenario, source)]

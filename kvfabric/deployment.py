@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from kvfabric.catalogue import gpu_of, model_of, told
 from kvfabric.collective import awaited, collectives_of
 from kvfabric.handoff import handoff_of
 from kvfabric.scenario import InstancePart, InstancesPart, Pair, Scenario
@@ -18,10 +19,8 @@ from kvfabric.serving import rules_of
 from kvfabric.source import Place, Source, file_path, located
 from topo.fabric import Fabric, Role
 from topo.route import Routes
-from traffic.gpu import gpu
 from traffic.instance import Deployment, Pool, instances, latencies, links
 from traffic.measured import measurements
-from traffic.model import model
 
 _SIDES = (("prefill", Role.PREFILL), ("decode", Role.DECODE))
 
@@ -110,13 +109,11 @@ def _parts(scenario: Scenario, own: InstancesPart) -> tuple[InstancePart, Instan
 def _deployment(
     scenario: Scenario, source: Source, fabric: Fabric, routes: Routes, wanted: _Wanted
 ) -> Deployment:
-    with located(source, *wanted.place, "model"):
-        kind = model(wanted.name)
+    kind = model_of(scenario, source, wanted.name, *wanted.place, "model")
     pools: list[Pool] = []
     for side, (name, role) in enumerate(_SIDES):
         part = wanted.parts[side]
-        with located(source, *wanted.place, "gpu"):
-            card = gpu(wanted.gpus[side])
+        card = gpu_of(scenario, source, wanted.gpus[side], *wanted.place, "gpu")
         with located(source, *wanted.place, "instance", name, "tp"):
             groups = instances(fabric, role, part.tp, wanted.hosts[side])
             pool = Pool(groups, kind, card, part.tp, part.max_batch, dp=part.dp)
@@ -164,7 +161,7 @@ def pools_told(placed: Sequence[Placed], scenario: Scenario) -> dict[str, str]:
     if len(names) > 1:
         names = [f"{name} ({100 * share:g}%)" for name, share in zip(names, shares, strict=True)]
     return {
-        "model": "; ".join(names),
+        "model": "; ".join(names) + told(scenario),
         "prefill": "; ".join(pool(one) for one, _ in pairs),
         "decode": "; ".join(f"{pool(one)}, batch at most {one.max_batch}" for _, one in pairs),
     }

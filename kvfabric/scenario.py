@@ -100,6 +100,14 @@ class InstancesPart(Part, frozen=True):
     decode: InstancePart = msgspec.field(default_factory=InstancePart)
 
 
+class CataloguePart(Part, frozen=True):
+    """Files of one's own ``models`` and ``gpus``, with the columns of the shipped catalogues; a row
+    of the same name takes the place of a shipped one."""
+
+    models: str | None = None
+    gpus: str | None = None
+
+
 class ServedPart(Part, frozen=True):
     """A further model on the same fabric: its share of the requests, and GPUs of the placement
     for pools of its own. Without ``gpu`` and ``instance`` those of the scenario hold."""
@@ -272,6 +280,8 @@ class Scenario(Part, frozen=True):
     question: Annotated[str, Meta(max_length=400, pattern=PRINTS)] = ""
     instance: InstancesPart = msgspec.field(default_factory=InstancesPart)
     models: Annotated[tuple[ServedPart, ...], Meta(max_length=32)] = ()
+    catalogue: CataloguePart = msgspec.field(default_factory=CataloguePart)
+    kv_format: Literal["bf16", "fp16", "fp8"] | None = None
     serving: ServingPart = msgspec.field(default_factory=ServingPart)
     requests: RequestsPart = msgspec.field(default_factory=RequestsPart)
     handoff: HandoffPart = msgspec.field(default_factory=HandoffPart)

@@ -226,8 +226,9 @@ def _free_bytes(model: Model, gpu: Gpu, tp: int, reserve: float) -> int:
 def _known(model: Model) -> None:
     if not model.parameters or not model.active_parameters:
         raise ComputeError(
-            f"model {model.name}: its parameter counts are not known; give a catalogue file with "
-            "params_total_1e9 and params_active_1e9, or choose another model"
+            f"model {model.name}: its parameter counts are not known; give its row with "
+            "params_total_1e9 and params_active_1e9 in a file of your own (catalogue.models), or "
+            "choose another model"
         )
 
 

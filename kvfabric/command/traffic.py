@@ -48,11 +48,14 @@ def _takes_requests(function: Callable[..., None]) -> Callable[..., None]:
 
 @dataclass(frozen=True)
 class _Taken:
-    """Requests, notes on them, and what their scenario says of model and tokeniser, if any."""
+    """Requests, notes on them, and what their scenario says of model and tokeniser, if any.
+
+    ``model`` gives the model of a name, or without one the scenario's.
+    """
 
     table: "RequestTable"
     notes: list[str]
-    model: str | None
+    model: "Callable[[str | None], Model | None]"
     tokens_per_word: float
 
 
@@ -71,6 +74,7 @@ def _requests(
 
     if file.suffix in (".yaml", ".yml"):
         from kvfabric.build import requests_of
+        from kvfabric.catalogue import model_of
         from kvfabric.load import load
 
         study = load(file, overrides={("requests", "count"): count} if count else {})
@@ -81,8 +85,13 @@ def _requests(
             )
         table, notes = requests_of(study.scenario, study.source, seed)
         asked = study.scenario.requests.tokens_per_word
-        return _Taken(table, notes, study.scenario.model, asked)
+
+        def known(name: str | None) -> "Model":
+            return model_of(study.scenario, study.source, name or study.scenario.model, "model")
+
+        return _Taken(table, notes, known, asked)
     from kvfabric.progress import stages
+    from traffic.model import model
     from traffic.trace.registry import trace
 
     with stages(f"traffic {file.name}") as tell:
@@ -96,7 +105,11 @@ def _requests(
             jitter=jitter,
             seed=seed,
         )
-    return _Taken(found.requests, [found.source, *found.notes], None, TOKENS_PER_WORD)
+
+    def shipped(name: str | None) -> "Model | None":
+        return model(name) if name else None
+
+    return _Taken(found.requests, [found.source, *found.notes], shipped, TOKENS_PER_WORD)
 
 
 @command.command(
@@ -118,12 +131,10 @@ Examples:
 def show(file: Path, name: str | None, plot: Path | None, **taken: Any) -> None:
     """Show lengths, rate, burstiness and KV load of a scenario's requests or of a trace."""
     from kvfabric.table import print_table
-    from traffic.model import model
     from traffic.summary import summary
 
     found = _requests(file, **taken)
-    chosen = name or found.model
-    weighed = model(chosen) if chosen else None
+    weighed = found.model(name)
     rows = summary(found.table, weighed).rows(found.tokens_per_word)
     print_table(f"Requests of {file.name}", ["", ""], [list(row) for row in rows])
     for note in found.notes:
@@ -214,15 +225,14 @@ def tokeniser(
     """Show how the load of the same words moves with the tokeniser."""
     from kvfabric.table import print_table
     from topo.unit import show_rate, show_size
-    from traffic.model import model
     from traffic.tokeniser import retold
 
     found = _requests(file, **taken)
-    chosen = name or found.model
+    chosen = found.model(name)
     if chosen is None:
         raise KvfabricError(f"{file}: a trace names no model; write --model, as gpt-oss-120b")
     base = found.tokens_per_word if recorded is None else recorded
-    told = retold(found.table, model(chosen), ratios, recorded=base)
+    told = retold(found.table, chosen, ratios, recorded=base)
     rows = []
     for one in told:
         load = one.summary.load
@@ -241,7 +251,7 @@ def tokeniser(
         )
     heads = ["tokens a word", "input tokens", "output tokens", "KV a request", "KV P99"]
     heads += ["offered KV load", "beyond the context"]
-    print_table(f"The words of {file.name} on {chosen}", heads, rows, wide=120)
+    print_table(f"The words of {file.name} on {chosen.name}", heads, rows, wide=120)
     click.echo(
         f"- The same words throughout: {told[0].words_in:,.0f} in and {told[0].words_out:,.0f} out "
         f"on average, counted at {base:g} tokens a word."
