@@ -255,6 +255,8 @@ def _check_numbers(scenario: Scenario, source: Source) -> None:
         (("network", "transport", "mtu"), scenario.network.transport.mtu),
         (("budget", "handoff"), scenario.budget.handoff),
         (("budget", "allowed"), scenario.budget.allowed),
+        (("slo", "ttft"), scenario.slo.ttft),
+        (("slo", "tpot"), scenario.slo.tpot),
         (("run", "limit"), scenario.run.limit),
         (("run", "control_delay"), scenario.run.control_delay),
     ):

@@ -127,4 +127,4 @@ def _fits(table: RequestTable, pool: Pool) -> NDArray[np.bool_]:
     contexts, place = np.unique(whole, return_inverse=True)
     room = pool.kv_capacity_bytes
     held = np.array([pool.kv_bytes(int(n)) <= room for n in contexts], np.bool_)
-    return held[place] | (table.output_tokens == 0)
+    return np.asarray(held[place] | (table.output_tokens == 0), np.bool_)

@@ -61,6 +61,7 @@ def command(target: Path | None, **facts: str | int | None) -> None:
     """Write a commented scenario to start from."""
     model(str(facts["model"]))
     gpu(str(facts["gpu"]))
+    _check_memory(str(facts["model"]), str(facts["gpu"]), int(facts["tp"] or 1))
     text = starter(Facts(**facts))  # type: ignore[arg-type]
     with tempfile.TemporaryDirectory() as folder:
         trial = Path(folder) / "scenario.yaml"
@@ -81,3 +82,14 @@ def command(target: Path | None, **facts: str | int | None) -> None:
     except OSError as error:
         raise KvfabricError(f"{target}: cannot be written: {error.strerror}") from None
     click.echo(f"wrote {target}; next: kvfabric compare {target} --out results")
+
+
+def _check_memory(name: str, card: str, tp: int) -> None:
+    """Refuse a model that the instances cannot hold: a scenario to start from has to run."""
+    from traffic.compute import kv_capacity_bytes
+    from traffic.error import ComputeError
+
+    try:
+        kv_capacity_bytes(model(name), gpu(card), tp)
+    except ComputeError as error:
+        raise KvfabricError(f"init: {error}") from None

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from kvfabric.cli import main
 from kvfabric.load import load
 from kvfabric.scenario import Scenario
 from kvfabric.schema import scenario_schema
@@ -175,6 +176,32 @@ def test_what_init_writes_can_be_loaded(tmp_path: Path) -> None:
         study = load(written(tmp_path, starter(facts)))
         assert study.scenario.placement.decode == 16
         assert (study.scenario.budget.handoff is None) == (handoff is None)
+
+
+@pytest.mark.parametrize("objective", ["ttft", "tpot"])
+def test_an_objective_of_nothing_is_refused(objective: str, tmp_path: Path) -> None:
+    path = written(tmp_path, f"{SMALL}slo: {{{objective}: 0ms}}\n")
+    with pytest.raises(ScenarioError, match=rf"slo\.{objective}: must be above 0"):
+        load(path)
+
+
+@pytest.mark.parametrize(
+    ("asked", "complaint"),
+    [
+        (["--model", "Llama-3.1-405B"], "init: tp 1: 812 GB of Llama-3.1-405B weights do not fit"),
+        (["--model", "Qwen3.5-397B-A17B", "--tp", "8"], "parameter counts are not known"),
+        (["--ttft", "0ms"], "init: slo.ttft: must be above 0"),
+    ],
+)
+def test_init_writes_no_scenario_that_cannot_run(
+    asked: list[str], complaint: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "mine.yaml"
+    with pytest.raises(SystemExit) as left:
+        main(["init", *asked, "--file", str(path)])
+    assert left.value.code == 2
+    assert complaint in capsys.readouterr().err
+    assert not path.exists()
 
 
 def test_a_mistake_on_the_command_line_is_told_as_such(tmp_path: Path) -> None:
