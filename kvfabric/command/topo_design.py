@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from kvfabric.command.topo_source import fabrics_of
+from kvfabric.command.topo_source import by_option, fabrics_of
 from kvfabric.progress import Tell
 from topo.error import KvfabricError
 
@@ -39,6 +39,7 @@ def pool_options(function: Any) -> Any:
                 show_default=True,
                 help="GPUs, one NIC each.",
             ),
+            by_option,
             click.option(
                 "--gpus-per-server", type=click.IntRange(1, 64), default=None, help="GPUs a server."
             ),
@@ -80,6 +81,7 @@ def _designs(
     *,
     prefill: int,
     decode: int,
+    by: str,
     gpus_per_server: int | None,
     nic: str,
     ports: int,
@@ -98,6 +100,7 @@ def _designs(
     spec = Spec(
         prefill=prefill,
         decode=decode,
+        by=by,
         gpus_per_server=gpus_per_server,
         nic_bps=rate(nic),
         switch=Switch(ports=ports, rate_bps=rate(switch_rate or nic), buffer_bytes=size(buffer)),

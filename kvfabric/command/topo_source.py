@@ -15,6 +15,15 @@ from click.core import ParameterSource
 from topo.error import KvfabricError
 from topo.fabric import Fabric, Role, Switch
 
+by_option = click.option(
+    "--by",
+    type=click.Choice(["separate", "rack", "interleaved", "rail"]),
+    default="rack",
+    show_default=True,
+    help="Where the pools are placed.",
+)
+"""How `topo.placement` gives roles to hosts."""
+
 
 def family_options(function: Callable[..., object]) -> Callable[..., object]:
     """The options by which a family is sized, and a file completed."""
@@ -34,6 +43,7 @@ def file_options(function: Callable[..., object]) -> Callable[..., object]:
             click.option(
                 "--decode", type=click.IntRange(1), default=32, show_default=True, help="Hosts."
             ),
+            by_option,
             click.option("--nic", default="400Gbps", show_default=True, help="NIC rate."),
             click.option(
                 "--switch-rate", default=None, help="Rate of a switch port; that of the NIC if not."
@@ -54,7 +64,7 @@ def file_options(function: Callable[..., object]) -> Callable[..., object]:
 
 _SILENT = ("nic", "switch_rate", "ports", "cable")
 """What is taken where a file is silent."""
-_POOLS = ("prefill", "decode")
+_POOLS = ("prefill", "decode", "by")
 """What gives roles to a file that has none."""
 _SIZING = (
     *(*_SILENT, *_POOLS, "keys", "gpus_per_server", "buffer", "breakout", "oversubscription"),
@@ -103,7 +113,7 @@ def file_fabric(path: str | Path, form: str | None = None, **facts: Any) -> Fabr
         return fabric
     if fabric.hosts_with(Role.PREFILL, Role.DECODE, Role.BOTH, Role.STORAGE):
         _refuse(path, "the file says the roles of its hosts", pools)
-    return place(fabric, prefill=facts["prefill"], decode=facts["decode"])
+    return place(fabric, prefill=facts["prefill"], decode=facts["decode"], by=facts["by"])
 
 
 def _assumed(
@@ -158,6 +168,7 @@ def family_fabric(
     nic: str,
     ports: int,
     keys: tuple[str, ...],
+    by: str = "rack",
     switch_rate: str | None = None,
     cable: str | None = None,
 ) -> Fabric:
@@ -187,7 +198,7 @@ def family_fabric(
         {
             "name": family,
             "fabric": part,
-            "placement": {"prefill": prefill, "decode": decode},
+            "placement": {"prefill": prefill, "decode": decode, "by": by},
             "model": "-",
             "gpu": "-",
             "budget": {"handoff": "1s"},

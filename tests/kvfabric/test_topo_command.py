@@ -32,6 +32,17 @@ def test_a_comparison_has_a_row_for_each_family_and_a_reason_for_the_rest(capsys
     assert any(line.split()[:1] == ["three_tier"] for line in told.splitlines())
 
 
+@pytest.mark.parametrize(("by", "left"), [("rack", "100.0%"), ("separate", "87.5%")])
+def test_planes_are_missed_where_whole_servers_serve_one_pool(by, left, capsys):
+    asked = ("rail_only", "--prefill", "32", "--decode", "32", "--by", by)
+    assert topo("compare", *asked) == 0
+    last = [r for r in capsys.readouterr().out.splitlines() if r.split()[:1] == ["rail_only"]][-1]
+    assert left in last
+    assert topo("show", *asked) == 0
+    told = capsys.readouterr().out
+    assert any("plane lost" in row and left in row for row in told.splitlines())
+
+
 def test_a_comparison_of_nothing_that_fits_fails(capsys):
     asked = ("--prefill", "512", "--decode", "512", "--family", "host_mesh")
     assert topo("compare", *asked) == 1
