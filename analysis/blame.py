@@ -19,7 +19,6 @@ import numpy as np
 from analysis.charge import KINDS, NOWHERE, Charge, Ledger
 from analysis.summary import Sample
 from analysis.witness import Witness, seen
-from analysis.wording import percent
 
 SLOWEST: Final = 0.05
 MOST: Final = 10_000
@@ -139,7 +138,7 @@ def _chosen(took: np.ndarray, over: np.ndarray, share: float | None) -> tuple[np
     else:
         wanted = SLOWEST if share is None else share
         chosen = order[: max(1, ceil(wanted * len(took)))]
-        asked = f"slowest {percent(wanted)}"
+        asked = f"slowest {100 * wanted:g} %"
     if len(chosen) > MOST:
         chosen, asked = chosen[:MOST], f"slowest {MOST:,} of those {asked}"
     return np.sort(chosen), asked

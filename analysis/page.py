@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 from analysis import wording
 from analysis.breakdown import breakdowns
 from analysis.culprit import ranking
+from analysis.pathology import pauses, spreads
 from analysis.record import Cell, Study
 from analysis.result import Result, closest, requirements, watched
 from analysis.segment import classes
@@ -70,6 +71,10 @@ def page(found: Result, figures: Sequence["Plot"], images: Mapping[str, bytes]) 
         service=[part for part in served if part.rows],
         movement=movements(found.samples, found.moved),
         ports=ports(watched(found)),
+        pathologies=(
+            pauses(found.samples, found.place),
+            spreads(found.samples, found.place),
+        ),
         bandwidths=bandwidths(found.samples),
         blamed=ranking(found.blames),
         classes=[classes(sample) for sample in closest(found)],

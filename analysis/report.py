@@ -9,13 +9,17 @@ script, and every label is escaped, since labels come from strangers' files.
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from analysis.blame import slowest
 from analysis.brief import brief
 from analysis.error import RecordError
+from analysis.explain import story
 from analysis.export import csv_text, measure_rows, summary_csv
 from analysis.page import page
+from analysis.pathology import most_paused
 from analysis.record import read_study
-from analysis.result import Result, result, watched
+from analysis.result import Result, closest, result, watched
 from analysis.summary import emulated
+from analysis.witness import Witness
 
 if TYPE_CHECKING:
     from analysis.plot.style import Plot
@@ -58,8 +62,10 @@ def plots(found: Result) -> list["Plot"]:
     from analysis.plot.ccdf import ccdf
     from analysis.plot.cost import cost as cost_plot
     from analysis.plot.estimate import estimate
+    from analysis.plot.explain import waterfall as explained
     from analysis.plot.heat import heat
     from analysis.plot.matrix import matrix
+    from analysis.plot.pause import gantt
 
     rows, manifest = found.summaries, found.study.manifest
     made = []
@@ -69,13 +75,23 @@ def plots(found: Result) -> list["Plot"]:
         made.append(budget(rows))
     if found.blames:
         made.append(blames(found.blames))
+        made += [explained(story(*each)) for each in _slowest(found)]
     if found.moved:
         made.append(matrix(found.moved))
     shown = watched(found)
     if shown:
         made.append(heat(shown))
+    stopped = most_paused(found.samples, found.place)
+    if stopped is not None:
+        made.append(gantt(stopped))
     if any(row.tail is not None and row.facts is not None for row in rows):
         made.append(cost_plot(rows, manifest))
     if any(row.bandwidth is not None or row.maxmin is not None for row in rows):
         made.append(estimate(rows, emulated(found.study)))
     return made
+
+
+def _slowest(found: Result) -> list[tuple[Witness, int]]:
+    """The slowest hand-off of the choice, or of what comes closest to the budget."""
+    chosen = (slowest(sample, found.place) for sample in closest(found))
+    return [each for each in chosen if each is not None]

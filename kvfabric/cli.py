@@ -20,6 +20,7 @@ _VERBS: Final = {
     "run": "Run one scenario without its comparison.",
     "report": "Write the report of a results folder again.",
     "diff": "Tell what changed between two results, and how sure that is.",
+    "explain": "Tell step by step what held one hand-off of a results folder.",
     "victims": "Tell which flows are slowed by the congestion of others, and how much.",
     "topo": "Design, compare, draw, convert and check fabrics; list their families.",
     "traffic": "Show, draw and export requests; retell them by tokeniser; get public traces.",

@@ -49,7 +49,8 @@ LOOK: Final = {
 def blames(found: Mapping[tuple[str, str], Blame]) -> Plot:
     """Stacked bars, one an alternative."""
     with styled():
-        figure = blank(7.6, 1.6 + 0.36 * len(found))
+        figure = blank(7.6, 1.4 + 0.36 * len(found))
+        figure.set_layout_engine("constrained", w_pad=0.2)
         axes: Axes = figure.add_subplot()
         used = [kind for kind in KINDS if any(each.kinds[kind] for each in found.values())]
         left = [0.0] * len(found)
@@ -72,7 +73,7 @@ def blames(found: Mapping[tuple[str, str], Blame]) -> Plot:
             for (fabric, policy), each in found.items()
         ]
         axes.set_yticks(range(len(found)), names, fontsize=7)
-        axes.invert_yaxis()
+        axes.set_ylim(len(found) - 0.4, -0.6)
         axes.grid(visible=False, axis="y")
         axes.set_xlabel("mean time of these hand-offs (ms)")
         figure.legend(loc="outside lower center", ncols=4, fontsize=7.5)

@@ -1,0 +1,78 @@
+"""What happened to one hand-off, from prefill end to KV ready, as steps that add up to its time.
+
+The steps stand in the order of its life. Those of the sender (turns, windows, congestion control,
+going back, sending) are sums over the critical flow and in truth alternate; those of the last
+packet, behind them, are in order.
+"""
+
+from dataclasses import dataclass
+
+from analysis.charge import KINDS, NOWHERE, Ledger
+from analysis.error import SummaryError
+from analysis.witness import Witness
+from analysis.wording import duration, percent
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What held a hand-off: one of `KINDS`, where, from which offset and for how long (ps)."""
+
+    kind: str
+    place: str
+    since_ps: int
+    ps: int
+
+
+@dataclass(frozen=True, slots=True)
+class Story:
+    """The steps of the hand-off of a request, and the alternative and seed that it belongs to."""
+
+    fabric: str
+    policy: str
+    seed: int
+    request: int
+    steps: tuple[Step, ...]
+
+    @property
+    def ps(self) -> int:
+        """Prefill end to KV ready."""
+        return sum(step.ps for step in self.steps)
+
+    def title(self) -> str:
+        """Which hand-off, and how long it took."""
+        return (
+            f"hand-off {self.request} of {self.fabric} with {self.policy}, seed {self.seed}: "
+            f"{duration(self.ps)}"
+        )
+
+    def rows(self) -> list[tuple[str, str, str, str, str]]:
+        """From, for, share, cause and place of every step, in words."""
+        return [
+            (
+                *(duration(step.since_ps), duration(step.ps), percent(step.ps / self.ps)),
+                *(KINDS[step.kind], step.place),
+            )
+            for step in self.steps
+        ]
+
+
+def story(witness: Witness, request: int) -> Story:
+    """The story of a request's hand-off.
+
+    Raises `SummaryError` where it had none that ended after the warm-up.
+    """
+    ledger = Ledger(witness)
+    known = ledger.request.tolist()
+    if request not in known:
+        raise SummaryError(
+            f"hand-off {request}: none that ended after the warm-up; write slowest, or another of "
+            f"the {len(known)} requests" + (f", such as {known[0]}" if known else "")
+        )
+    steps, since = [], 0
+    for charge in ledger.charges(request):
+        place = witness.name(charge.port) if charge.port != NOWHERE else ""
+        where = f"{place}, {charge.note}" if place and charge.note else place or charge.note
+        steps.append(Step(charge.kind, where, since, charge.ps))
+        since += charge.ps
+    manifest = witness.cell.manifest
+    return Story(manifest.fabric, manifest.policy, manifest.seed, request, tuple(steps))

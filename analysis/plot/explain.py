@@ -1,0 +1,49 @@
+"""One hand-off as a waterfall: its steps from top to bottom, on the time since its prefill ended.
+
+Colours are those of the blame.
+"""
+
+from analysis.charge import KINDS
+from analysis.explain import Story
+from analysis.plot.blame import LOOK
+from analysis.plot.style import Plot, blank, label, styled
+from topo.unit import PS_PER_MS
+
+
+def waterfall(story: Story) -> Plot:
+    """The steps of a hand-off; the sender's are sums over its critical flow."""
+    with styled():
+        figure = blank(7.6, 1.0 + 0.34 * len(story.steps))
+        figure.set_layout_engine("constrained", w_pad=0.2)
+        axes = figure.add_subplot()
+        for row, step in enumerate(story.steps):
+            colour, hatch = LOOK[step.kind]
+            axes.barh(
+                row,
+                step.ps / PS_PER_MS,
+                left=step.since_ps / PS_PER_MS,
+                color=colour,
+                hatch=hatch,
+                edgecolor="white",
+                linewidth=0.4,
+            )
+        names = [
+            label(KINDS[step.kind], 30) + (f"\n{label(step.place, 40)}" if step.place else "")
+            for step in story.steps
+        ]
+        axes.set_yticks(range(len(names)), names, fontsize=7)
+        axes.set_ylim(len(names) - 0.4, -0.6)
+        axes.set_xlim(0, story.ps / PS_PER_MS * 1.02)
+        axes.set_xlabel("time since the end of prefill (ms)")
+        axes.set_title(label(story.title(), 84), loc="right")
+    return Plot(
+        "explain",
+        f"What held the slowest hand-off: {story.title()}. The sender's steps are sums over its "
+        "critical flow.",
+        figure,
+        ("request", "cause", "where", "from_ps", "for_ps"),
+        tuple(
+            (story.request, KINDS[step.kind], step.place, step.since_ps, step.ps)
+            for step in story.steps
+        ),
+    )

@@ -1,0 +1,94 @@
+"""``kvfabric explain`` on a results folder, and the figures that the report gains from packets."""
+
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from analysis.explain import story
+from analysis.record import read_study
+from analysis.report import plots
+from analysis.result import result
+from kvfabric.command.explain import command
+from kvfabric.compare import run_study
+from kvfabric.load import load
+from topo.error import KvfabricError
+
+TEXT = """\
+name: told
+fabric: {family: leaf_spine, nic: 100Gbps, switch: {ports: 16, rate: 100Gbps, buffer: 3MiB}}
+placement: {prefill: 8, decode: 8}
+model: gpt-oss-120b
+gpu: H200-SXM
+requests: {arrivals: {rate: 8000/s}, count: 40}
+network: {transport: {control: none}, discipline: {ecn: off}}
+budget: {handoff: 4ms, allowed: 10%}
+run: {seeds: 1}
+"""
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    home = tmp_path_factory.mktemp("explain")
+    (home / "s.yaml").write_text(TEXT, encoding="utf-8")
+    run_study(
+        load(home / "s.yaml"), home / "out", processes=1, progress=lambda *_: None, reproduce=""
+    )
+    return home / "out"
+
+
+def told(*arguments: str) -> str:
+    done = CliRunner().invoke(command, list(arguments))
+    if done.exception is not None:
+        raise done.exception
+    return done.output
+
+
+def test_the_slowest_is_told_when_none_is_asked_for(place: Path) -> None:
+    slow = told(str(place))
+    found = result(read_study(place), place)
+    assert "moving the bytes" in slow
+    assert "messages and control delay" in slow
+    (sample,) = found.samples
+    (part,) = sample.handoffs
+    number = int(part.request[part.duration.argmax()])
+    assert f"hand-off {number} of" in slow
+    assert told(str(place), "--handoff", str(number)) == slow
+
+
+def test_the_report_shows_blame_the_slowest_hand_off_and_the_pauses(place: Path) -> None:
+    made = {plot.name: plot for plot in plots(result(read_study(place), place))}
+    steps = made["explain"].rows
+    (sample,) = result(read_study(place), place).samples
+    assert sum(int(str(row[4])) for row in steps) == sample.handoffs[0].duration.max()
+    shares = [row for row in made["blame"].rows if row[4] == "moving the bytes"]
+    assert len(shares) == 1
+    assert made["pauses"].rows
+
+
+@pytest.mark.parametrize(
+    ("asked", "told_back"),
+    [
+        (("--handoff", "999"), "hand-off 999: none that ended after the warm-up"),
+        (("--handoff", "worst"), "--handoff 'worst': write a request's number, or slowest"),
+        (("--seed", "77"), "no packets of such a fabric, policy and seed"),
+    ],
+)
+def test_what_cannot_be_told_is_refused_in_a_line(
+    place: Path, asked: tuple[str, str], told_back: str
+) -> None:
+    with pytest.raises(KvfabricError, match=told_back):
+        told(str(place), *asked)
+
+
+def test_the_steps_of_every_hand_off_follow_one_another(place: Path) -> None:
+    from analysis.witness import seen
+
+    (cell,) = read_study(place).cells
+    witness = seen(cell, place)
+    assert witness is not None
+    for request in range(5):
+        steps = story(witness, request).steps
+        for one, after in pairwise(steps):
+            assert one.since_ps + one.ps == after.since_ps
