@@ -22,7 +22,6 @@ from analysis.plot.style import (
     label,
     styled,
 )
-from analysis.wording import percent
 from topo.unit import PS_PER_MS
 
 if TYPE_CHECKING:
@@ -90,7 +89,7 @@ def blames(found: Mapping[tuple[str, str], Blame]) -> Plot:
                 each.handoffs,
                 KINDS[kind],
                 each.kinds[kind] / each.handoffs / PS_PER_MS,
-                percent(each.kinds[kind] / each.total_ps) if each.total_ps else "0 %",
+                each.kinds[kind] / max(1, each.total_ps),
             )
             for key, each in found.items()
             for kind in used

@@ -83,6 +83,15 @@ def test_a_slow_link_to_a_decode_host_is_named_first(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("calm", ["", CALM])
+def test_a_slow_link_between_switches_is_named_first(tmp_path: Path, calm: str) -> None:
+    slow = "faults: [{kind: degraded, link: [leaf0, spine0], share: 5%}]\n"
+    kind, place = first(sample(tmp_path, slow + calm))
+    assert kind in {"pacing", "pause", "queue"}
+    assert place.startswith("leaf0:")
+    assert "> spine0:" in place
+
+
+@pytest.mark.parametrize("calm", ["", CALM])
 def test_a_slow_nic_of_a_prefill_host_is_named_first(tmp_path: Path, calm: str) -> None:
     slow = "faults: [{kind: degraded, link: [h3, leaf0], share: 10%}]\n"
     kind, place = first(sample(tmp_path, slow + calm))
@@ -144,3 +153,8 @@ def test_an_override_that_cannot_be_is_refused_with_its_place(
 ) -> None:
     with pytest.raises(KvfabricError, match=r"s\.yaml:9: network.*" + told):
         sample(tmp_path, f"network: {{overrides: [{entry}]}}\n")
+
+
+def test_a_healthy_fabric_has_no_culprit_of_half_of_the_time(tmp_path: Path) -> None:
+    found = blamed(sample(tmp_path))
+    assert all(found.share(one) < 0.5 for one in found.culprits)
