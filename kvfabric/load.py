@@ -11,7 +11,7 @@ import itertools
 import re
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final, cast, get_args
+from typing import Any, Final, Literal, cast, get_args, get_origin
 
 import msgspec
 from msgspec import Struct
@@ -217,7 +217,19 @@ def _choices(place: Place) -> str:
     """The values that a key with a closed list of them takes."""
     kind = _part(place[:-1])
     fields = {f.encode_name: f.type for f in msgspec.structs.fields(kind)} if kind else {}
-    return " or ".join(str(o) for o in get_args(fields.get(str(place[-1]))))
+    return " or ".join(_literals(fields.get(str(place[-1]))))
+
+
+def _literals(kind: Any) -> list[str]:
+    """The values that a type names, those of its alternatives included.
+
+    >>> _literals(Literal["own", "every"] | None)
+    ['own', 'every']
+    """
+    options = get_args(kind)
+    if get_origin(kind) is Literal:
+        return [str(option) for option in options]
+    return [text for option in options for text in _literals(option)]
 
 
 def _part(place: Place) -> type[Struct] | None:

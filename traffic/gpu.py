@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-from traffic.catalog.table import Row, read, rows, shipped, unknown
+from traffic.catalog.table import Row, catalogue, unknown
 from traffic.error import CatalogError
 
 DEFAULT_MFU: Final = 0.40
@@ -67,7 +67,7 @@ _COLUMNS: Final = [
 
 def _gpu(row: Row) -> Gpu:
     made = Gpu(
-        name=row.text("gpu"),
+        name=row.name("gpu"),
         bf16_flops=round(row.number("bf16_dense_1e12_flops") * 1e12),
         fp8_flops=round(row.number("fp8_dense_1e12_flops", 0) * 1e12),
         memory_bytes=round(row.number("hbm_1e9_bytes") * 1e9),
@@ -80,8 +80,6 @@ def _gpu(row: Row) -> Gpu:
         source=row.text("source"),
         note=row.text("note"),
     )
-    if not made.name:
-        raise CatalogError(f"{row.place}: gpu is empty; write its name")
     for what in ("bf16_flops", "memory_bytes", "memory_bytes_per_s"):
         if getattr(made, what) <= 0:
             raise CatalogError(f"{row.place}: {what} 0: write a number above 0")
@@ -94,10 +92,7 @@ def _gpu(row: Row) -> Gpu:
 @cache
 def gpus(file: Path | None = None) -> dict[str, Gpu]:
     """Every GPU by name: the shipped catalogue, and over it a user's file of the same columns."""
-    table = {g.name: g for g in map(_gpu, rows(shipped("gpus.csv"), "gpus.csv", _COLUMNS))}
-    if file is not None:
-        table |= {g.name: g for g in map(_gpu, rows(read(file), str(file), _COLUMNS))}
-    return table
+    return catalogue("gpus.csv", file, _COLUMNS, _gpu)
 
 
 def gpu(name: str, file: Path | None = None) -> Gpu:

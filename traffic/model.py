@@ -14,7 +14,7 @@ from functools import cache
 from pathlib import Path
 from typing import Final, TypeVar
 
-from traffic.catalog.table import Row, read, rows, shipped, unknown
+from traffic.catalog.table import Row, catalogue, unknown
 from traffic.error import CatalogError, ComputeError
 
 KV_VALUE_BYTES: Final = {"bf16": 2, "fp16": 2, "fp8": 1}
@@ -261,7 +261,7 @@ def _model(row: Row) -> Model:
     attention = _one_of(Attention, row, "attention")
     mla = attention is Attention.MLA
     made = Model(
-        name=row.text("model"),
+        name=row.name("model"),
         attention=attention,
         layers=row.whole("layers"),
         full_layers=row.whole("kv_layers_full"),
@@ -303,11 +303,14 @@ def _one_of(kind: type[_Choice], row: Row, column: str) -> _Choice:
 
 
 def _check(made: Model, place: str) -> None:
-    if not made.name:
-        raise CatalogError(f"{place}: model is empty; write its name")
     for what in ("layers", "q_heads", "kv_heads", "kv_value_bytes"):
         if getattr(made, what) < 1:
             raise CatalogError(f"{place}: {what} 0: write at least 1")
+    if made.q_heads % made.kv_heads:
+        raise CatalogError(
+            f"{place}: {made.q_heads} query heads do not divide over {made.kv_heads} KV heads; "
+            "write a multiple"
+        )
     if not 1 <= made.full_layers + made.sliding_layers <= made.layers:
         raise CatalogError(
             f"{place}: {made.full_layers} full + {made.sliding_layers} sliding KV layers of "
@@ -329,10 +332,7 @@ def _check(made: Model, place: str) -> None:
 @cache
 def models(file: Path | None = None) -> dict[str, Model]:
     """Every model by name: the shipped catalogue, and over it a user's file of the same columns."""
-    table = {m.name: m for m in map(_model, rows(shipped("models.csv"), "models.csv", _COLUMNS))}
-    if file is not None:
-        table |= {m.name: m for m in map(_model, rows(read(file), str(file), _COLUMNS))}
-    return table
+    return catalogue("models.csv", file, _COLUMNS, _model)
 
 
 def model(name: str, file: Path | None = None) -> Model:

@@ -104,6 +104,12 @@ def test_the_report_names_the_format(tmp_path: Path) -> None:
     assert settings_of(study.scenario, ready)["model"] == "Tiny, KV cache as fp8"
 
 
+def test_a_format_that_is_none_of_them_is_told_with_those_that_are(tmp_path: Path) -> None:
+    with pytest.raises(ScenarioError) as told:
+        load(written(tmp_path, "kv_format: int4\n"))
+    assert str(told.value).endswith("kv_format: 'int4' is unknown; write bf16 or fp16 or fp8")
+
+
 @pytest.mark.parametrize(
     ("keys", "model", "complaint"),
     [

@@ -186,6 +186,25 @@ def test_a_users_file_adds_models_and_replaces_shipped_ones(tmp_path: Path) -> N
         model("toy")
 
 
+def test_a_row_of_ones_own_replaces_the_shipped_one_in_any_case(tmp_path: Path) -> None:
+    own = catalogue(tmp_path, model="QWEN3-8b")
+    assert model("Qwen3-8B", own).layers == 2
+    assert [name for name in models(own) if name.lower() == "qwen3-8b"] == ["QWEN3-8b"]
+
+
+def test_a_name_stands_once_in_a_file_and_a_file_has_rows(tmp_path: Path) -> None:
+    own = catalogue(tmp_path)
+    head, row = own.read_text().splitlines()
+    twice = tmp_path / "twice.csv"
+    twice.write_text(f"{head}\n{row}\n{row.replace('toy', 'TOY', 1)}\n")
+    with pytest.raises(CatalogError, match=r"twice.csv:3: model 'TOY' stands at .*:2 too"):
+        models(twice)
+    empty = tmp_path / "empty.csv"
+    empty.write_text(head + "\n")
+    with pytest.raises(CatalogError, match=r"empty\.csv: no rows"):
+        models(empty)
+
+
 def test_multi_query_attention_keeps_one_head(tmp_path: Path) -> None:
     own = catalogue(tmp_path, attention="MQA", kv_heads="1")
     assert model("toy", own).kv_bytes(1) == 2 * 2 * 1 * 2 * 2
@@ -207,6 +226,10 @@ def test_multi_query_attention_keeps_one_head(tmp_path: Path) -> None:
         ({"params_active_1e9": "2"}, "own.csv:2: more active than total"),
         ({"experts_per_token": "2"}, "own.csv:2: more experts a token"),
         ({"model": ""}, "own.csv:2: model is empty"),
+        ({"model": "\x1b[31mred"}, "own.csv:2: model .*: write a name of at most 80 printable"),
+        ({"model": "x" * 81}, "own.csv:2: model 'x{40}': write a name of at most 80 printable"),
+        ({"params_total_1e9": "1e300"}, "own.csv:2: params_total_1e9 '1e300': write at most"),
+        ({"q_heads": "3", "kv_heads": "2"}, "own.csv:2: 3 query heads do not divide over 2 KV"),
         ({"note": "a,b"}, "own.csv:2: not 23 cells"),
     ],
 )

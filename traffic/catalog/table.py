@@ -6,15 +6,20 @@ that a bad cell is refused with its file and line.
 
 import csv
 import difflib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from math import isfinite
 from pathlib import Path
+from typing import TypeVar
 
 from traffic.error import CatalogError
 
 _MOST_BYTES = 4 * 2**20
+_LONGEST_NAME = 80
+_MOST = 1e12
+
+Thing = TypeVar("Thing")
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +32,18 @@ class Row:
     def text(self, column: str) -> str:
         """The cell as written, without surrounding blanks; may be empty."""
         return self.cells[column].strip()
+
+    def name(self, column: str) -> str:
+        """The cell as a name: it goes to terminals and pages, so printable and of one line."""
+        cell = self.text(column)
+        if not cell:
+            raise CatalogError(f"{self.place}: {column} is empty; write its name")
+        if len(cell) > _LONGEST_NAME or not cell.isprintable():
+            raise CatalogError(
+                f"{self.place}: {column} {cell[:40]!r}: write a name of at most {_LONGEST_NAME} "
+                "printable characters"
+            )
+        return cell
 
     def number(self, column: str, default: float | None = None) -> float:
         """The cell as a finite number that is not negative; an empty cell gives the default."""
@@ -41,6 +58,8 @@ class Row:
             value = -1.0
         if not isfinite(value) or value < 0:
             raise CatalogError(f"{self.place}: {column} {cell!r}: write a number of 0 or more")
+        if value > _MOST:
+            raise CatalogError(f"{self.place}: {column} {cell!r}: write at most {_MOST:g}")
         return value
 
     def whole(self, column: str, default: int | None = None) -> int:
@@ -85,6 +104,36 @@ def rows(text: str, place: str, columns: Sequence[str]) -> Iterator[Row]:
             yield Row(where, dict(cells))
     except csv.Error as error:
         raise CatalogError(f"{place}:{reader.line_num}: {error}; quote cells with commas") from None
+
+
+def catalogue(
+    ours: str, own: Path | None, columns: Sequence[str], make: Callable[[Row], Thing]
+) -> dict[str, Thing]:
+    """The things of a shipped catalogue by name, and over them those of a user's own file.
+
+    The first column is the name. Names differ by more than their case, as they are found in any:
+    a row of one's own takes the place of the shipped one, and no file has a name twice.
+    """
+    table = _named(rows(shipped(ours), ours, columns), columns[0], make)
+    if own is not None:
+        mine = _named(rows(read(own), str(own), columns), columns[0], make)
+        if not mine:
+            raise CatalogError(f"{own}: no rows; write one a {columns[0]}, or leave the file out")
+        taken = {name.lower() for name in mine}
+        table = {name: one for name, one in table.items() if name.lower() not in taken} | mine
+    return table
+
+
+def _named(found: Iterator[Row], column: str, make: Callable[[Row], Thing]) -> dict[str, Thing]:
+    table: dict[str, Thing] = {}
+    seen: dict[str, str] = {}
+    for row in found:
+        name = row.name(column)
+        first = seen.setdefault(name.lower(), row.place)
+        if first != row.place:
+            raise CatalogError(f"{row.place}: {column} {name!r} stands at {first} too; keep one")
+        table[name] = make(row)
+    return table
 
 
 def unknown(what: str, name: str, known: Sequence[str]) -> CatalogError:
