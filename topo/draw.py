@@ -16,7 +16,7 @@ from topo.error import FabricError
 from topo.fabric import Fabric, Kind, Node, Role
 from topo.layout import Place, box_of, group_of, is_ring, layout, line, on_top, seats_of
 from topo.loss import leaves_of, planes_of
-from topo.overview import COLOUR, draw_overview
+from topo.overview import COLOUR, INK, draw_overview
 from topo.unit import show_rate
 
 if TYPE_CHECKING:
@@ -240,7 +240,7 @@ def _tell_hosts(axes: "Axes", fabric: Fabric, place: dict[int, Place]) -> None:
     for leaf, roles in counts.items():
         above = on_top(fabric.nodes[leaf])
         x, y = place[leaf]
-        for i, (role, count) in enumerate(sorted(roles.items())):
+        for i, (role, count) in enumerate((r, roles[r]) for r in Role if r in roles):
             text = (
                 f"{count}" if small or box else f"{count} {'hosts' if role is Role.NONE else role}"
             )
@@ -255,14 +255,14 @@ def _tell_hosts(axes: "Axes", fabric: Fabric, place: dict[int, Place]) -> None:
             axes.text(
                 *spot,
                 text,
-                color=COLOUR[role],
-                fontsize=6 if small or box else 8,
+                color=INK[role],
+                fontsize=7 if small or box else 8,
                 ha="center",
                 va="center",
                 rotation=turn,
             )
     used = {role for roles in counts.values() for role in roles}
-    for role in sorted(used):
+    for role in (role for role in Role if role in used):
         name = "hosts without a role" if role is Role.NONE else f"{role} hosts a leaf"
         axes.scatter([], [], s=26, marker=MARKER[role], color=COLOUR[role], label=name)
     axes.legend(loc="upper right", bbox_to_anchor=(1.0, 1.09), ncols=4, frameon=False, fontsize=9)

@@ -103,7 +103,7 @@ def _facing(fabric: Fabric) -> dict[int, Place]:
 
 
 def _box(switches: list[Node], shape: tuple[int, ...], leaf: dict[int, int]) -> dict[int, Place]:
-    """Switches by their coordinates; hosts in a short row under their switch."""
+    """Switches by their coordinates; hosts in a short row under their switch, beside its cables."""
     flat = (1,) * (3 - len(shape)) + shape
     skew = [share / max(2, flat[0]) for share in _SKEW]
     place: dict[int, Place] = {}
@@ -117,7 +117,7 @@ def _box(switches: list[Node], shape: tuple[int, ...], leaf: dict[int, int]) -> 
         x, y = place[near]
         step = min(0.07, 0.5 / len(members))
         for i, host in enumerate(members):
-            place[host] = (x + (i - (len(members) - 1) / 2) * step, y - 0.17)
+            place[host] = (x + 0.06 + i * step, y - 0.17)
     return place
 
 

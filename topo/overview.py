@@ -26,6 +26,13 @@ COLOUR = {
     Role.NONE: "#999999",
 }
 """Of Okabe and Ito, which stay apart under colour-blindness."""
+INK = COLOUR | {
+    Role.DECODE: "#8F6200",
+    Role.BOTH: "#007354",
+    Role.STORAGE: "#A0507A",
+    Role.NONE: "#666666",
+}
+"""The same for words and numbers, dark enough to be read on white."""
 
 Spot = tuple[int, int]
 """Tier and plane; for hosts 0 and their role's place in the row."""

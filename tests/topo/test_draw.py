@@ -7,13 +7,14 @@ import sys
 from itertools import pairwise
 
 import pytest
-from matplotlib.colors import to_hex
+from matplotlib.colors import to_hex, to_rgb
 
 from topo.draw import COLOUR, LOST, draw
 from topo.error import FabricError
 from topo.fabric import Fabric, Role, Switch
 from topo.family.registry import FAMILIES, build
 from topo.layout import layout, line
+from topo.overview import INK
 from topo.placement import place
 
 SWITCHLESS = {"host_mesh", "bipartite_direct"}
@@ -90,6 +91,22 @@ def test_a_torus_stands_as_a_box_and_no_cable_runs_through_a_switch():
             assert all(math.dist((x, y), spots[n.index]) > 0.05 for n in fabric.switches)
     around = fabric.node("at0-0").index, fabric.node("at0-3").index
     assert len(line(fabric, spots, *around)) > 2
+
+
+def test_hosts_of_a_torus_stand_beside_its_columns_and_not_in_its_cables():
+    fabric = build("torus", {"shape": (4, 4, 4), "p": 1})
+    spots = layout(fabric)
+    columns = {round(spots[n.index][0], 6) for n in fabric.switches}
+    assert not columns & {round(spots[n.index][0], 6) for n in fabric.hosts}
+
+
+@pytest.mark.parametrize("role", Role)
+def test_words_in_the_colour_of_a_role_are_read_on_white(role):
+    linear = [
+        c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in to_rgb(INK[role])
+    ]
+    light = sum(part * share for part, share in zip(linear, (0.2126, 0.7152, 0.0722), strict=True))
+    assert 1.05 / (light + 0.05) >= 4.5  # WCAG 2, level AA
 
 
 def test_cables_between_switches_of_one_row_are_arcs():
