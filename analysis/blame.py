@@ -21,7 +21,7 @@ from analysis.summary import Sample
 from analysis.witness import Witness, seen
 
 SLOWEST: Final = 0.05
-MOST: Final = 10_000
+MOST: Final = 2_000
 
 _GLOBAL: Final = frozenset({"window", "issue", "release", "copies", "orchestration"})
 

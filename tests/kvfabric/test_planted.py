@@ -158,3 +158,13 @@ def test_an_override_that_cannot_be_is_refused_with_its_place(
 def test_a_healthy_fabric_has_no_culprit_of_half_of_the_time(tmp_path: Path) -> None:
     found = blamed(sample(tmp_path))
     assert all(found.share(one) < 0.5 for one in found.culprits)
+
+
+def test_of_very_many_hand_offs_over_budget_the_slowest_are_looked_at(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("analysis.blame.MOST", 7)
+    tight = sample(tmp_path, **{"handoff: 1s": "handoff: 1us"})
+    found = blamed(tight)
+    assert found.asked == "slowest 7 of those over budget"
+    assert found.total_ps == int(np.sort(tight.handoffs[0].duration)[-7:].sum())
