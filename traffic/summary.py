@@ -64,13 +64,13 @@ class Summary:
     def rows(self, tokens_per_word: float = TOKENS_PER_WORD) -> list[tuple[str, str]]:
         """Label and value, for people."""
         spoken = words(np.array([self.input.mean, self.output.mean]), tokens_per_word)
-        short = self.span_ps < 2 * PS_PER_S
+        short, gaps = self.span_ps < 2 * PS_PER_S, self.span_ps > 0 and self.count > 2
         peak = "- (less than 2 s)" if short else f"{self.peak_to_mean:.1f}"
         said = [
             ("requests", f"{self.count:,}"),
             ("span", show_duration(self.span_ps)),
-            ("mean rate", f"{self.rate_per_s:.4g} requests/s"),
-            ("gap CV", f"{self.gap_cv:.2f} (Poisson: 1)"),
+            ("mean rate", f"{self.rate_per_s:.4g} requests/s" if self.span_ps else "- (no span)"),
+            ("gap CV", f"{self.gap_cv:.2f} (Poisson: 1)" if gaps else "- (fewer than 2 gaps)"),
             ("1 s peak / mean", peak),
             ("input tokens", _shown(self.input)),
             ("output tokens", _shown(self.output)),
@@ -88,7 +88,10 @@ class Summary:
                     f"mean {show_size(kv.mean)}, P50 {show_size(kv.p50)}, "
                     f"P95 {show_size(kv.p95)}, P99 {show_size(kv.p99)}",
                 ),
-                ("offered KV load", show_rate(self.load.kv_bps)),
+                (
+                    "offered KV load",
+                    show_rate(self.load.kv_bps) if self.span_ps else "- (no span)",
+                ),
             ]
             if self.load.beyond_context:
                 said.append(

@@ -33,7 +33,9 @@ def arrival(table: RequestTable, name: str) -> Plot:
     # The last step may be shorter than the others.
     wide = np.minimum(step, bins - step * np.arange(steps)) * bin_s
     start = step * np.arange(steps) * bin_s
-    mean, most = len(table) / (bins * bin_s), peak.max() / bin_s
+    # As in the table: a span has one gap less than requests, and a single moment has no rate.
+    mean = (len(table) - 1) * PS_PER_S / last if last else None
+    most = float(peak.max()) / bin_s
     called = "second" if bin_ps == PS_PER_S else show_duration(bin_ps)
     with styled():
         figure = blank(7.0, 3.1)
@@ -43,14 +45,12 @@ def arrival(table: RequestTable, name: str) -> Plot:
             light = axes.stairs(peak / bin_s, edges, color=SKY, fill=True, alpha=0.6)
             light.set_label(f"busiest {called} of a step")
         axes.stairs(total / wide, edges, color=BLUE, linewidth=1.2, label="mean of a step")
-        axes.axhline(mean, color=INK, linewidth=1.0, linestyle=(0, (4, 2)), label="mean of all")
+        if mean is not None:
+            axes.axhline(mean, color=INK, linewidth=1.0, linestyle=(0, (4, 2)), label="mean of all")
         axes.set(xlim=(0, bins * bin_s), ylim=(0, 1.12 * most))
         axes.set_xlabel("time since the first request (s)")
         axes.set_ylabel("requests/s")
-        axes.set_title(
-            f"{label(name, 60)}\n{_told(mean)} requests/s on average, {_told(most)} in the busiest "
-            f"{called}: {most / mean:.3g} times the mean"
-        )
+        axes.set_title(f"{label(name, 60)}\n{_title(len(table), mean, most, called)}")
         figure.legend(loc="outside lower right", ncols=3)
     return Plot(
         "arrivals",
@@ -61,6 +61,16 @@ def arrival(table: RequestTable, name: str) -> Plot:
             (float(at), float(width), int(count), float(high))
             for at, width, count, high in zip(start, wide, total, peak / bin_s, strict=True)
         ),
+    )
+
+
+def _title(count: int, mean: float | None, most: float, called: str) -> str:
+    """Mean and busiest moment, both as rates; without a span there are none."""
+    if mean is None:
+        return f"{count:,} request{'s' * (count != 1)} at one moment: no rate"
+    return (
+        f"{_told(mean)} requests/s on average, {_told(most)} requests/s in the busiest {called}: "
+        f"{most / mean:.3g} times the mean"
     )
 
 

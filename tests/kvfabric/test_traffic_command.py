@@ -183,3 +183,15 @@ def test_one_request_and_no_output_can_be_drawn() -> None:
     table = request_table(arrival_ps=[7], input_tokens=[10], output_tokens=[0])
     assert len(arrival(table, "x").rows) == 1
     assert len(length(table, "x").rows) == 2
+
+
+def test_the_arrival_picture_tells_the_rate_of_the_table_and_none_of_one_moment() -> None:
+    def title(at: list[int]) -> str:
+        ones = [1] * len(at)
+        table = request_table(arrival_ps=at, input_tokens=ones, output_tokens=ones)
+        return arrival(table, "x").figure.axes[0].get_title(loc="left")
+
+    assert title([7]) == "x\n1 request at one moment: no rate"
+    assert title([7, 7]) == "x\n2 requests at one moment: no rate"
+    told = title([0, 10 * 10**9, 50 * 10**9])
+    assert "40 requests/s on average, 1,000 requests/s in the busiest 1 ms: 25 times" in told

@@ -63,6 +63,15 @@ def test_simultaneous_requests_have_no_rate_either() -> None:
     assert summary(table, model("Qwen3-8B")).rate_per_s == 0
 
 
+@pytest.mark.parametrize("count", [1, 3])
+def test_what_cannot_be_told_of_one_moment_is_not_shown_as_a_number(count: int) -> None:
+    ones = [1] * count
+    table = request_table(arrival_ps=[7] * count, input_tokens=ones, output_tokens=ones)
+    rows = dict(summary(table, model("Llama-3.1-8B")).rows())
+    assert rows["mean rate"] == rows["offered KV load"] == "- (no span)"
+    assert rows["gap CV"] == "- (fewer than 2 gaps)"
+
+
 def test_an_empty_table_is_refused() -> None:
     with pytest.raises(RequestError, match="the table is empty"):
         summary(request_table(arrival_ps=[], input_tokens=[], output_tokens=[]))
