@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from kvfabric.command.traffic_size import size
-from topo.error import KvfabricError
+from topo.error import KvfabricError, UnitError
 
 if TYPE_CHECKING:
     from traffic.model import Model
@@ -69,7 +69,6 @@ def _requests(
     jitter: bool,
     seed: int,
 ) -> _Taken:
-    from topo import unit
     from traffic.workload import TOKENS_PER_WORD
 
     if file.suffix in (".yaml", ".yml"):
@@ -98,7 +97,7 @@ def _requests(
         tell("reading the trace")
         found = trace(
             file,
-            window_ps=(unit.duration(window[0]), unit.duration(window[1])) if window else None,
+            window_ps=_window(window),
             scale_rate=scale_rate,
             scale_length=scale_length,
             count=count,
@@ -110,6 +109,17 @@ def _requests(
         return model(name) if name else None
 
     return _Taken(found.requests, [found.source, *found.notes], shipped, TOKENS_PER_WORD)
+
+
+def _window(written: tuple[str, str] | None) -> tuple[int, int] | None:
+    from topo import unit
+
+    if written is None:
+        return None
+    try:
+        return unit.duration(written[0]), unit.duration(written[1])
+    except UnitError as error:
+        raise KvfabricError(f"--window: {error}") from None
 
 
 @command.command(

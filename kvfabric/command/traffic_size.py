@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from topo.error import KvfabricError, UnitError
+
 if TYPE_CHECKING:
     from traffic.instance import Deployment
     from traffic.sizing import Sizing
@@ -41,7 +43,6 @@ def size(scenario: Path, use: str, count: int | None, seed: int) -> None:
     from kvfabric.deployment import shares_of
     from kvfabric.load import load
     from kvfabric.table import print_table
-    from topo import unit
     from topo.capacity import mu
     from topo.unit import show_rate
     from traffic.request import RequestTable
@@ -67,7 +68,7 @@ def size(scenario: Path, use: str, count: int | None, seed: int) -> None:
             "users who wait for answers make no load of their own to size; write arrivals with the "
             "rate that they are expected to reach",
         )
-    share, total_bps, misfits = unit.share(use), 0.0, 0
+    share, total_bps, misfits = _share(use), 0.0, 0
     declared = float(study.scenario.requests.arrivals.rate) if drawn else None
     parts = shares_of(study.scenario)
     for number, placed in enumerate(ready.placed):
@@ -98,6 +99,18 @@ def size(scenario: Path, use: str, count: int | None, seed: int) -> None:
         "- Means only: bursts, uneven choices and tails need room above this, and a run to tell; "
         "prefill scales with input tokens, decode with output tokens and memory."
     )
+
+
+def _share(written: str) -> float:
+    from topo import unit
+
+    try:
+        share = unit.share(written)
+    except UnitError as error:
+        raise KvfabricError(f"--use: {error}") from None
+    if not 0 < share < 1:
+        raise KvfabricError(f"--use: {written}: must lie above 0% and below 100%; write e.g. 70%")
+    return share
 
 
 def _rows(found: "Sizing", pools: "Deployment", share: float) -> list[list[str]]:

@@ -78,7 +78,9 @@ def test_a_use_that_is_no_share_is_refused_in_one_line(
     path.write_text(SCENARIO, encoding="utf-8")
     for wrong in ("100%", "0%", "much"):
         assert kvfabric("traffic", "size", path, "--use", wrong) == 2
-        assert capsys.readouterr().err.count("\n") == 1
+        told = capsys.readouterr().err
+        assert told.startswith("kvfabric: --use: ")
+        assert told.count("\n") == 1
 
 
 @pytest.mark.parametrize(
