@@ -12,6 +12,7 @@ from kvfabric.command.traffic_size import size
 from topo.error import KvfabricError, UnitError
 
 if TYPE_CHECKING:
+    from kvfabric.scenario import Scenario
     from traffic.model import Model
     from traffic.request import RequestTable
 
@@ -50,13 +51,15 @@ def _takes_requests(function: Callable[..., None]) -> Callable[..., None]:
 class _Taken:
     """Requests, notes on them, and what their scenario says of model and tokeniser, if any.
 
-    ``model`` gives the model of a name, or without one the scenario's.
+    ``model`` gives the model of a name, or without one the scenario's. ``shares`` are the names of
+    all models that the scenario serves, each with its own requests, where there are several.
     """
 
     table: "RequestTable"
     notes: list[str]
     model: "Callable[[str | None], Model | None]"
     tokens_per_word: float
+    shares: "tuple[tuple[str, RequestTable], ...]" = ()
 
 
 def _requests(
@@ -88,7 +91,7 @@ def _requests(
         def known(name: str | None) -> "Model":
             return model_of(study.scenario, study.source, name or study.scenario.model, "model")
 
-        return _Taken(table, notes, known, asked)
+        return _Taken(table, notes, known, asked, _shares(study.scenario, table, seed))
     from kvfabric.progress import stages
     from traffic.model import model
     from traffic.trace.registry import trace
@@ -109,6 +112,27 @@ def _requests(
         return model(name) if name else None
 
     return _Taken(found.requests, [found.source, *found.notes], shipped, TOKENS_PER_WORD)
+
+
+def _shares(
+    scenario: "Scenario", table: "RequestTable", seed: int
+) -> "tuple[tuple[str, RequestTable], ...]":
+    """The requests of each model that a run would give it; empty where there is one."""
+    import numpy as np
+
+    from kvfabric.deployment import shares_of
+    from traffic.tenant import modelled
+
+    if not scenario.models:
+        return ()
+    drawn = modelled(table, shares_of(scenario), seed).model
+    names = [scenario.model, *(part.model for part in scenario.models)]
+    rows = [np.flatnonzero(drawn == number) for number in range(len(names))]
+    return tuple(
+        (name, table.take(mine, table.arrival_ps[mine]))
+        for name, mine in zip(names, rows, strict=True)
+        if len(mine)
+    )
 
 
 def _window(written: tuple[str, str] | None) -> tuple[int, int] | None:
@@ -144,9 +168,13 @@ def show(file: Path, name: str | None, plot: Path | None, **taken: Any) -> None:
     from traffic.summary import summary
 
     found = _requests(file, **taken)
-    weighed = found.model(name)
-    rows = summary(found.table, weighed).rows(found.tokens_per_word)
-    print_table(f"Requests of {file.name}", ["", ""], [list(row) for row in rows])
+    several = () if name else found.shares
+    weighed = None if several else found.model(name)
+    told = [(f"Requests of {file.name}", found.table, weighed)]
+    told += [(f"Of them for {one}", table, found.model(one)) for one, table in several]
+    for title, table, kind in told:
+        rows = summary(table, kind).rows(found.tokens_per_word)
+        print_table(title, ["", ""], [list(row) for row in rows])
     for note in found.notes:
         click.echo(f"- {note}")
     if plot is not None:

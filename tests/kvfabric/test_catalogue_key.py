@@ -90,6 +90,21 @@ def test_traffic_show_weighs_with_the_scenarios_own_rows_and_format(
     assert kvfabric("traffic", "size", path) == 0
 
 
+def test_several_models_are_each_weighed_with_their_own_requests(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    more = "models: [{model: Qwen3-8B, share: 50%, prefill: 1, decode: 1}]\n"
+    path = written(tmp_path, OWN + more)
+    assert kvfabric("traffic", "show", path, "--count", "400") == 0
+    told = capsys.readouterr().out
+    assert [told.count(f"Of them for {name}") for name in ("Tiny", "Qwen3-8B")] == [1, 1]
+    counts = [int(line.split()[1]) for line in told.splitlines() if line.startswith(" requests ")]
+    assert counts[0] == 400 == counts[1] + counts[2]
+    words = " ".join(told.split())
+    assert "KV a request, Tiny mean 65.5 MB" in words
+    assert "KV a request, Qwen3-8B mean 147 MB" in words
+
+
 def test_a_study_depends_on_what_its_catalogues_hold(tmp_path: Path) -> None:
     study = load(written(tmp_path, OWN))
     assert [place for place, _ in files_of(study.scenario, study.source)] == [
