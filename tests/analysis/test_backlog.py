@@ -39,7 +39,7 @@ def test_overload_is_told_with_its_share_and_the_alternative(
     study = Study(make_question(), (overloaded(make_rows, 2.0),), 0)
     (line,) = told(study, [Summary("f", "p", MET)])
     assert "fell behind the arrivals in 1 alternative" in line
-    assert "50 % of a run's requests still waited for it (f with p)" in line
+    assert "50 % of the requests still waited for it (f with p)" in line
 
 
 def test_a_prefill_that_keeps_up_and_a_short_burst_are_not_called_overload(
@@ -47,6 +47,8 @@ def test_a_prefill_that_keeps_up_and_a_short_burst_are_not_called_overload(
 ) -> None:
     calm, burst = overloaded(make_rows, 0.9), overloaded(make_rows, 40.0, count=9)
     assert told(Study(make_question(), (calm, burst), 0), [Summary("f", "p", MET)]) == []
+    unlucky = overloaded(make_rows, 1.5)
+    assert told(Study(make_question(), (calm, unlucky), 0), [Summary("f", "p", MET)]) == []
 
 
 def test_rejected_requests_wait_for_nothing(make_rows: Rows) -> None:
