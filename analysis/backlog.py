@@ -58,8 +58,8 @@ def told(study: Study, rows: Sequence[Summary]) -> list[str]:
         fabric, policy = max(behind, key=behind.__getitem__)
         lines.append(
             f"Prefill fell behind the arrivals in {count(len(behind), 'alternative')}: when the "
-            f"last request came, {percent(behind[fabric, policy])} of the requests still waited for "
-            f"it ({fabric} with {policy}). Prefill then spaces the hand-offs, and waits "
+            f"last request came, {percent(behind[fabric, policy])} of the requests still waited "
+            f"for it ({fabric} with {policy}). Prefill then spaces the hand-offs, and waits "
             "grow with the length of the run; `kvfabric traffic size` tells the pools that the "
             "load needs."
         )
