@@ -78,7 +78,7 @@ def node_down(fabric: Fabric, node: int, from_ps: int, until_ps: int = FOREVER) 
     """A node without power: all its links are down.
 
     >>> from topo.family.registry import build
-    >>> len(node_down(build("fat_tree", {"k": 4}), 0, from_ps=0))
+    >>> len(node_down(build("fat_tree", {"k": 4}), 16, from_ps=0))  # the first edge switch
     4
     """
     return [
