@@ -318,15 +318,13 @@ def read_study(directory: Path) -> Study:
         cell = read_cell(place)
         m = cell.manifest
         if m.scenario_sha256 != manifest.scenario_sha256:
-            raise RecordError(
-                f"{place}: from another scenario than study.json; use a new directory"
-            )
+            other = "from another scenario than study.json"
+            raise RecordError(f"{place}: {other}; use a new directory")
         rank = order.get((m.fabric, m.policy, m.seed))
         if rank is None or rank in found:
-            raise RecordError(
-                f"{place}: ({m.fabric!r}, {m.policy!r}, seed {m.seed}) is "
-                f"{'not in study.json' if rank is None else 'there twice'}; remove this directory"
-            )
+            why = "not in study.json" if rank is None else "there twice"
+            which = f"({m.fabric!r}, {m.policy!r}, seed {m.seed})"
+            raise RecordError(f"{place}: {which} is {why}; remove this directory")
         found[rank] = cell
     cells = tuple(found[rank] for rank in sorted(found))
     return Study(manifest, cells, missing=len(order) - len(found))
@@ -337,6 +335,8 @@ Manifest = TypeVar("Manifest", CellManifest, StudyManifest)
 
 def _manifest(path: Path, kind: type[Manifest]) -> Manifest:
     try:
+        if path.is_fifo():
+            raise RecordError(f"{path}: not a file; give a results directory")
         if path.stat().st_size > _MOST_MANIFEST_BYTES:
             raise RecordError(f"{path}: larger than 16 MiB; not a manifest of this program")
         content = path.read_bytes()

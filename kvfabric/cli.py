@@ -74,7 +74,9 @@ def main(argv: list[str] | None = None) -> None:
         click.echo(f"kvfabric: {error.format_message()}", err=True)
         code = error.exit_code
     except (click.Abort, KeyboardInterrupt):
-        click.echo("kvfabric: interrupted; finished cells are kept", err=True)
+        verb = next(iter(sys.argv[1:] if argv is None else argv), "")
+        kept = "; finished cells are kept" if verb in ("run", "compare") else ""
+        click.echo(f"kvfabric: interrupted{kept}", err=True)
         code = 130
     except OSError as error:
         code = _end_of_output(error)

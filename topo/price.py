@@ -105,6 +105,8 @@ def prices(path: Path | None = None) -> Prices:
     if path is None:
         return shipped
     try:
+        if path.exists() and not path.is_file():
+            raise PriceError(f"{path}: not a file; write the path of a price file")
         with path.open("rb") as file:
             text = file.read(_MOST_BYTES + 1)
     except OSError as error:

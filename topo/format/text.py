@@ -73,6 +73,8 @@ def content(path: Path, most: int = MOST_BYTES) -> str:
     Errors: not a readable file, more than ``most`` bytes, not UTF-8.
     """
     try:
+        if path.exists() and not path.is_file():
+            raise located(path, None, "not a file; write the path of one")
         with path.open("rb") as file:
             data = file.read(most + 1)
     except OSError as error:
