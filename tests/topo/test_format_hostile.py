@@ -220,8 +220,15 @@ def test_a_missing_file_a_folder_and_a_device_are_refused(tmp_path):
     (tmp_path / "dir.json").mkdir()
     with pytest.raises(KvfabricError):
         read_fabric(tmp_path / "dir.json", "json")
-    with pytest.raises(KvfabricError, match="more than 128 MiB"):
+    with pytest.raises(KvfabricError, match="not a file"):
         read_fabric("/dev/zero", "json")
+
+
+def test_a_file_beyond_any_fabric_is_refused_by_its_size(tmp_path):
+    with (tmp_path / "huge.json").open("wb") as file:
+        file.truncate(2**40)
+    with pytest.raises(KvfabricError, match="more than 128 MiB"):
+        read_fabric(tmp_path / "huge.json")
 
 
 def test_a_format_that_is_only_written_is_not_read(tmp_path):
