@@ -15,6 +15,7 @@ from collections.abc import Sequence as Seq
 from typing import Final, NamedTuple
 
 from topo.unit import PS_PER_S
+from traffic.instance import Pool
 from traffic.line import Line
 from traffic.member import Members, Sequence
 from traffic.mode import Serving
@@ -353,3 +354,19 @@ class Batch:
     def _copy_ps(self, request: int) -> int:
         size = self._bytes(self._of[request].input_tokens)
         return -(-size * 8 * PS_PER_S // self._rules.swap_bps)
+
+
+def batches(pool: Pool, rules: Serving, priority: Seq[int] | None) -> list[Batch]:
+    """A batch for each instance of a pool, with its memory; ``priority`` of every request."""
+    return [
+        Batch(
+            pool.model,
+            pool.time_of(instance),
+            pool.max_batch,
+            pool.kv_dtype,
+            capacity_bytes=pool.kv_capacity_bytes,
+            rules=rules,
+            priority=priority,
+        )
+        for instance in range(len(pool.instances))
+    ]

@@ -9,7 +9,7 @@ Instances are those of the prefill pool and, numbered on, those of the decode po
 times and the memory of its own GPUs. ``prefill`` and ``decode`` of a request are the same number.
 """
 
-from traffic.batch import Batch
+from traffic.batch import batches
 from traffic.instance import Pool
 from traffic.ledger import REJECTED
 from traffic.loop import Loop
@@ -37,19 +37,7 @@ class Colocated:
         self._view = View.idle(router.service.hops, self._least)
         for pool in pools:
             rules.check_batch(pool.max_batch)
-        self._batch = [
-            Batch(
-                pool.model,
-                pool.time_of(instance),
-                pool.max_batch,
-                pool.kv_dtype,
-                capacity_bytes=pool.kv_capacity_bytes,
-                rules=rules,
-                priority=priority,
-            )
-            for pool in pools
-            for instance in range(len(pool.instances))
-        ]
+        self._batch = [batch for pool in pools for batch in batches(pool, rules, priority)]
         self._first = loop.batches(self, len(self._batch))
 
     @property

@@ -12,7 +12,7 @@ a control delay after it is computed; a pulled one waits for another control del
 request to travel from decode to prefill.
 """
 
-from traffic.batch import Batch
+from traffic.batch import batches
 from traffic.layer import all_layers, chunks
 from traffic.ledger import REJECTED
 from traffic.line import Line
@@ -44,18 +44,7 @@ class Disaggregated:
         self._queue = [Line(priority) for _ in prefill.instances]
         self._busy = [False] * len(prefill.instances)
         self._waiting = [Line(priority) for _ in decode.instances]
-        self._batch = [
-            Batch(
-                decode.model,
-                decode.time_of(instance),
-                decode.max_batch,
-                decode.kv_dtype,
-                capacity_bytes=self._capacity,
-                rules=rules,
-                priority=priority,
-            )
-            for instance in range(len(decode.instances))
-        ]
+        self._batch = batches(decode, rules, priority)
         self._prompt = [prefill.time_of(i) for i in range(len(prefill.instances))]
         self._first = loop.batches(self, len(self._batch))
         releases.boundary = lambda decode, at: self._batch[decode].next_boundary(at)
