@@ -6,7 +6,7 @@ port, a node or a priority. Rates are bit/s, times picoseconds, sizes bytes.
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,9 @@ from topo.unit import show_rate
 
 NEVER: Final = 2**62
 """An instant that is not reached, and a number of bytes that no queue holds."""
+
+Columns = dict[str, Any]
+"""Numbers, lists and arrays by the name under which an engine takes them."""
 
 _MOST_RATE_BPS: Final = 8 * 10**12
 _LEAST_RATE_BPS: Final = 10**6
@@ -152,14 +155,19 @@ def refuse_buffers(
 
 def route_setting(routes: Routes) -> _engine.RouteSetting:
     """The next hops as the engine reads them."""
-    return _engine.route_setting(
-        groups=routes.groups,
-        group=routes.group,
-        first=routes.first,
-        ports=routes.ports,
-        host_first=routes.host_first,
-        host_ports=routes.host_ports,
-    )
+    return _engine.route_setting(**route_columns(routes))
+
+
+def route_columns(routes: Routes) -> Columns:
+    """The arguments of `route_setting`, by name."""
+    return {
+        "groups": routes.groups,
+        "group": routes.group,
+        "first": routes.first,
+        "ports": routes.ports,
+        "host_first": routes.host_first,
+        "host_ports": routes.host_ports,
+    }
 
 
 def _refuse_receiver(
@@ -180,24 +188,36 @@ def _refuse_receiver(
 
 def fabric_setting(fabric: Fabric) -> _engine.FabricSetting:
     """The fabric as the engine reads it."""
+    return _engine.fabric_setting(**fabric_columns(fabric))
+
+
+def fabric_columns(fabric: Fabric) -> Columns:
+    """The arguments of `fabric_setting`, by name."""
     ports = fabric.ports
     models = [node.switch for node in fabric.nodes]
-    return _engine.fabric_setting(
-        first=ports.first,
-        node=ports.node,
-        reverse=ports.reverse,
-        rate_bps=ports.rate_bps,
-        delay_ps=ports.delay_ps,
-        is_switch=np.array([m is not None for m in models], np.uint8),
-        buffer_bytes=np.array([0 if m is None else m.buffer_bytes for m in models], np.int64),
-        latency_ps=np.array([0 if m is None else m.latency_ps for m in models], np.int64),
-    )
+    return {
+        "first": ports.first,
+        "node": ports.node,
+        "reverse": ports.reverse,
+        "rate_bps": ports.rate_bps,
+        "delay_ps": ports.delay_ps,
+        "is_switch": np.array([m is not None for m in models], np.uint8),
+        "buffer_bytes": np.array([0 if m is None else m.buffer_bytes for m in models], np.int64),
+        "latency_ps": np.array([0 if m is None else m.latency_ps for m in models], np.int64),
+    }
 
 
 def discipline_setting(
     fabric: Fabric, discipline: Discipline, headroom: NDArray[np.int64]
 ) -> _engine.DisciplineSetting:
     """The discipline at the rate of each port; ``headroom`` is that of `port_headroom`."""
+    return _engine.discipline_setting(**discipline_columns(fabric, discipline, headroom))
+
+
+def discipline_columns(
+    fabric: Fabric, discipline: Discipline, headroom: NDArray[np.int64]
+) -> Columns:
+    """The arguments of `discipline_setting`, by name."""
     rates: list[int] = fabric.ports.rate_bps.tolist()
     marks = {rate: discipline.threshold(rate) for rate in set(rates)}
     off = (NEVER, NEVER, 0.0)
@@ -205,25 +225,25 @@ def discipline_setting(
         off if (t := marks[rate]) is None else (t.kmin_bytes, t.kmax_bytes, t.pmax)
         for rate in rates
     ]
-    return _engine.discipline_setting(
-        lossless=_bits(discipline.protected),
-        strict=_bits(discipline.strict),
-        mark_at_dequeue=discipline.marking == "dequeue",
-        cut_through=discipline.cut_through,
-        watch_detect_ps=0 if discipline.watchdog is None else discipline.watchdog.detect_ps,
-        deadlock_ps=discipline.deadlock_ps,
-        watch_restore_ps=0 if discipline.watchdog is None else discipline.watchdog.restore_ps,
-        weight=list(discipline.weights),
-        alpha_q16=round(discipline.alpha * 65536),
-        egress_alpha_q16=round(discipline.egress_alpha * 65536),
-        reserve_bytes=discipline.reserve_bytes if discipline.protected else 0,
-        xon_offset_bytes=discipline.xon_offset_bytes,
-        headroom_bytes=headroom,
-        kmin_bytes=np.array([kmin for kmin, _, _ in rows], np.int64),
-        kmax_bytes=np.array([kmax for _, kmax, _ in rows], np.int64),
-        pmax_q32=np.array([round(pmax * 2**32) for _, _, pmax in rows], np.uint64),
-        response_ps=np.array([_response(discipline, rate) for rate in rates], np.int64),
-    )
+    return {
+        "lossless": _bits(discipline.protected),
+        "strict": _bits(discipline.strict),
+        "mark_at_dequeue": discipline.marking == "dequeue",
+        "cut_through": discipline.cut_through,
+        "watch_detect_ps": 0 if discipline.watchdog is None else discipline.watchdog.detect_ps,
+        "deadlock_ps": discipline.deadlock_ps,
+        "watch_restore_ps": 0 if discipline.watchdog is None else discipline.watchdog.restore_ps,
+        "weight": list(discipline.weights),
+        "alpha_q16": round(discipline.alpha * 65536),
+        "egress_alpha_q16": round(discipline.egress_alpha * 65536),
+        "reserve_bytes": discipline.reserve_bytes if discipline.protected else 0,
+        "xon_offset_bytes": discipline.xon_offset_bytes,
+        "headroom_bytes": headroom,
+        "kmin_bytes": np.array([kmin for kmin, _, _ in rows], np.int64),
+        "kmax_bytes": np.array([kmax for _, kmax, _ in rows], np.int64),
+        "pmax_q32": np.array([round(pmax * 2**32) for _, _, pmax in rows], np.uint64),
+        "response_ps": np.array([_response(discipline, rate) for rate in rates], np.int64),
+    }
 
 
 def _response(discipline: Discipline, rate_bps: int) -> int:
@@ -232,47 +252,57 @@ def _response(discipline: Discipline, rate_bps: int) -> int:
 
 def transport_setting(fabric: Fabric, transport: Transport) -> _engine.TransportSetting:
     """The transport at the rate of each port."""
+    dcqcn = _engine.dcqcn_setting(**dcqcn_columns(transport))
+    return _engine.transport_setting(dcqcn=dcqcn, **transport_columns(fabric, transport))
+
+
+def dcqcn_columns(transport: Transport) -> Columns:
+    """The arguments of the engine's DCQCN setting, by name."""
+    preset = transport.dcqcn
+    return {
+        "alpha_period_ps": preset.alpha_period_ps,
+        "cut_period_ps": preset.cut_period_ps,
+        "increase_period_ps": preset.increase_period_ps,
+        "increase_bytes": preset.increase_bytes,
+        "keep_q10": preset.keep_q10,
+        "initial_q10": preset.initial_q10,
+        "gd_shift": preset.gd_shift,
+        "least_percent": preset.least_percent,
+        "recovery": preset.recovery,
+        "clamp": preset.clamp,
+        "clamp_after_timer": preset.clamp_after_timer,
+        "least_bps": preset.least_bps,
+        "additive_bps": preset.additive_bps,
+        "hyper_bps": preset.hyper_bps,
+        "cut_grid": preset.cut_grid,
+        "retimed": preset.retimed,
+    }
+
+
+def transport_columns(fabric: Fabric, transport: Transport) -> Columns:
+    """The other arguments of `transport_setting`, by name."""
     preset = transport.dcqcn
     rates: list[int] = fabric.ports.rate_bps.tolist()
-    dcqcn = _engine.dcqcn_setting(
-        alpha_period_ps=preset.alpha_period_ps,
-        cut_period_ps=preset.cut_period_ps,
-        increase_period_ps=preset.increase_period_ps,
-        increase_bytes=preset.increase_bytes,
-        keep_q10=preset.keep_q10,
-        initial_q10=preset.initial_q10,
-        gd_shift=preset.gd_shift,
-        least_percent=preset.least_percent,
-        recovery=preset.recovery,
-        clamp=preset.clamp,
-        clamp_after_timer=preset.clamp_after_timer,
-        least_bps=preset.least_bps,
-        additive_bps=preset.additive_bps,
-        hyper_bps=preset.hyper_bps,
-        cut_grid=preset.cut_grid,
-        retimed=preset.retimed,
-    )
-    return _engine.transport_setting(
-        mtu=transport.mtu,
-        ack_every=transport.ack_every,
-        window=transport.window,
-        timeout_ps=transport.rto_ps,
-        issue_ps=transport.issue_ps,
-        send_queue=transport.send_queue,
-        one_issuer=transport.issuers == 1,
-        drain_bps=transport.drain_bps,
-        receive_bytes=transport.receive_buffer,
-        ack_message=transport.ack_message,
-        cnp_interval_ps=transport.cnp_gap_ps,
-        credit_bytes=transport.credits if transport.by_credits else 0,
-        cnp_priority=transport.cnp_priority,
-        ack_priority=-1 if transport.ack_priority is None else transport.ack_priority,
-        controlled=transport.control == "dcqcn",
-        dcqcn=dcqcn,
-        least_bps=np.full(len(rates), preset.least_bps, np.int64),
-        additive_bps=np.array([preset.additive(rate) for rate in rates], np.int64),
-        hyper_bps=np.array([preset.hyper(rate) for rate in rates], np.int64),
-    )
+    return {
+        "mtu": transport.mtu,
+        "ack_every": transport.ack_every,
+        "window": transport.window,
+        "timeout_ps": transport.rto_ps,
+        "issue_ps": transport.issue_ps,
+        "send_queue": transport.send_queue,
+        "one_issuer": transport.issuers == 1,
+        "drain_bps": transport.drain_bps,
+        "receive_bytes": transport.receive_buffer,
+        "ack_message": transport.ack_message,
+        "cnp_interval_ps": transport.cnp_gap_ps,
+        "credit_bytes": transport.credits if transport.by_credits else 0,
+        "cnp_priority": transport.cnp_priority,
+        "ack_priority": -1 if transport.ack_priority is None else transport.ack_priority,
+        "controlled": transport.control == "dcqcn",
+        "least_bps": np.full(len(rates), preset.least_bps, np.int64),
+        "additive_bps": np.array([preset.additive(rate) for rate in rates], np.int64),
+        "hyper_bps": np.array([preset.hyper(rate) for rate in rates], np.int64),
+    }
 
 
 def _bits(priorities: tuple[int, ...]) -> int:
