@@ -15,7 +15,7 @@ from traffic.ledger import REJECTED
 from traffic.loop import Loop
 from traffic.member import Sequence
 from traffic.mode import Serving
-from traffic.policy.choice import View
+from traffic.policy.choice import REFUSED, View
 from traffic.release import Releases
 from traffic.router import Router
 
@@ -50,7 +50,11 @@ class Colocated:
         ledger, view = self._ledger, self._view
         tokens, output = ledger.input_tokens[request], ledger.output_tokens[request]
         ledger.kv_bytes[request] = self._pool[0].kv_bytes(tokens)
+        view.now_ps = now
         chosen = self._router.prefill(request, view)
+        if chosen == REFUSED:
+            self._loop.finish(request, now, REJECTED)
+            return
         pool = self._pool[chosen]
         if pool.kv_bytes(tokens + max(output, 1)) > pool.kv_capacity_bytes:
             self._loop.finish(request, now, REJECTED)

@@ -19,7 +19,7 @@ from traffic.line import Line
 from traffic.loop import PREFILL_END, Loop
 from traffic.member import Sequence
 from traffic.mode import Serving
-from traffic.policy.choice import View
+from traffic.policy.choice import REFUSED, View
 from traffic.release import Releases
 from traffic.router import Router
 
@@ -69,10 +69,16 @@ class Disaggregated:
         if ledger.output_tokens[request] and self._need(request) > self._capacity:
             self._loop.finish(request, now, REJECTED)
             return
+        view.now_ps = now
         chosen = self._router.prefill(request, view)
+        if chosen == REFUSED:
+            self._loop.finish(request, now, REJECTED)
+            return
         ledger.prefill[request] = chosen
         view.prefill_requests[chosen] += 1
         view.prefill_tokens[chosen] += ledger.input_tokens[request]
+        took = self._prompt[chosen].prefill_ps(ledger.input_tokens[request])
+        view.prefill_free_ps[chosen] = max(int(view.prefill_free_ps[chosen]), now) + took
         self._queue[chosen].add(request)
         if not self._busy[chosen]:
             self._start_prefill(chosen, now)
@@ -80,6 +86,7 @@ class Disaggregated:
     def _start_prefill(self, instance: int, now: int) -> None:
         request = self._queue[instance].take()
         self._busy[instance] = True
+        self._view.prefill_running[instance] = 1
         ledger = self._ledger
         took = self._prompt[instance].prefill_ps(ledger.input_tokens[request])
         ledger.prefill_start_ps[request] = now
@@ -94,6 +101,7 @@ class Disaggregated:
         ledger.prefill_end_ps[request] = now
         view.prefill_requests[instance] -= 1
         view.prefill_tokens[instance] -= ledger.input_tokens[request]
+        view.prefill_running[instance] = 0
         self._busy[instance] = False
         if self._queue[instance]:
             self._start_prefill(instance, now)
@@ -103,10 +111,12 @@ class Disaggregated:
             self._choose_decode(request, now)
 
     def _choose_decode(self, request: int, now: int) -> None:
-        view = self._view
-        chosen = self._router.decode(request, self._ledger.prefill[request], view)
-        self._ledger.decode[request] = chosen
+        ledger, view = self._ledger, self._view
+        view.now_ps = now
+        chosen = self._router.decode(request, ledger.prefill[request], view)
+        ledger.decode[request] = chosen
         view.decode_requests[chosen] += 1
+        view.decode_tokens[chosen] += ledger.input_tokens[request]
         view.decode_bytes[chosen] += self._need(request)
         self._waiting[chosen].add(request)
         self._admit(chosen, now)
@@ -146,6 +156,7 @@ class Disaggregated:
         """Wait for the next step of the decode instance."""
         ledger = self._ledger
         decode = ledger.decode[request]
+        self._view.handoff_ps.append(ledger.kv_ready_ps[request] - ledger.prefill_end_ps[request])
         sequence = Sequence(request, ledger.input_tokens[request], ledger.output_tokens[request])
         boundary = self._batch[decode].offer(sequence, now)
         if boundary is not None:
@@ -174,6 +185,8 @@ class Disaggregated:
         for request in left:
             view.decode_requests[batch] -= 1
             view.decode_bytes[batch] -= self._need(request)
+            view.decode_tokens[batch] -= ledger.input_tokens[request]
             self._loop.finish(request, now)
+        view.decode_running[batch] = len(running)
         if self._waiting[batch]:
             self._admit(batch, now)

@@ -7,7 +7,8 @@ from numpy.typing import NDArray
 
 from traffic.instance import Deployment
 from traffic.ledger import Ledger
-from traffic.policy.choice import Policy, PolicyError, Request, View
+from traffic.policy.choice import LATER, NOBODY, REFUSED, Policy, PolicyError, Request, View
+from traffic.request import Prefix
 
 
 @dataclass(frozen=True)
@@ -28,15 +29,19 @@ class Service:
 
 
 class Router:
-    """Choices for the requests of one service."""
+    """Choices for the requests of one service; ``prefix`` has the blocks of their prompts.
 
-    def __init__(self, service: Service, ledger: Ledger) -> None:
+    Answers are instances, or `NOBODY`, `REFUSED` or `LATER`, the last two at arrival only.
+    """
+
+    def __init__(self, service: Service, ledger: Ledger, prefix: Prefix | None = None) -> None:
         self.service = service
         self._policy = service.policy
         self._ledger = ledger
+        self._prefix = prefix if "cache" in service.policy.sees else None
 
     def _ask(self, request: int) -> Request:
-        ledger = self._ledger
+        ledger, prefix = self._ledger, self._prefix
         return Request(
             request,
             ledger.input_tokens[request],
@@ -45,17 +50,22 @@ class Router:
             ledger.session[request],
             ledger.tenant[request],
             ledger.priority[request],
+            () if prefix is None else prefix.of(request).tolist(),
+            0 if prefix is None else prefix.block_tokens,
         )
 
     def prefill(self, request: int, view: View) -> int:
         """The instance for a request that arrives."""
         chosen = self._policy.prefill(self._ask(request), view)
-        self._check("prefill", chosen, len(view.prefill_requests))
+        if chosen not in (NOBODY, REFUSED, LATER):
+            self._check("prefill", chosen, len(view.prefill_requests))
         return chosen
 
     def decode(self, request: int, prefill: int, view: View) -> int:
         """The decode instance for a request that was or is being prefilled."""
         chosen = self._policy.decode(self._ask(request), prefill, view)
+        if chosen == NOBODY:
+            return NOBODY
         self._check("decode", chosen, len(view.decode_requests))
         if view.hops[prefill, chosen] < 0:
             raise PolicyError(

@@ -117,7 +117,7 @@ def serve_all(
     loop = Loop(ledger, emulator, control_delay_ps, crowd)
     book = Book(emulator, len(ledger))
     for service in services:
-        router = Router(service, ledger)
+        router = Router(service, ledger, prefix)
         releases = Releases(
             service.deployment,
             book,

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from traffic.emulator import Emulator
 from traffic.instance import Deployment
 from traffic.model import model
-from traffic.policy.choice import NoSettings, Policy, Request, View
+from traffic.policy.choice import NoSettings, Policy, Request, Sight, View
 from traffic.policy.registry import POLICIES, policy
 from traffic.request import request_table
 from traffic.serving import Outcome, serve
@@ -28,8 +28,9 @@ class Watched:
     """A policy that passes every question on and keeps the view."""
 
     name: ClassVar[str] = "watched"
-    sees_network: ClassVar[bool] = False
     settings: ClassVar[type[Struct]] = NoSettings
+    sees: ClassVar[frozenset[Sight]] = frozenset()
+    source: ClassVar[str] = "a test"
 
     def __init__(self, inner: Policy) -> None:
         self._inner = inner

@@ -1,14 +1,13 @@
-"""What a policy is asked, what it may look at, and what it must answer.
+"""What a policy is asked, and what it must answer; what it may look at is `traffic.policy.view`.
 
 The router picks the prefill instance when a request arrives and the decode instance when its
 prefill ends, or starts where layers are handed over as they finish (prefill first, as in
-ai-dynamo's router). Instances are numbered from 0 in each pool.
+ai-dynamo's router). Other orders of choice are settings of the router, see `traffic.router`.
 A policy that cannot see the network may pick a pair that no path joins; `check_reach` finds that
 before a run.
 """
 
-from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple, Protocol
+from typing import Any, ClassVar, Final, Literal, Protocol, get_args
 
 import numpy as np
 from msgspec import Struct
@@ -16,77 +15,86 @@ from numpy.typing import NDArray
 
 from topo.error import KvfabricError
 from traffic.draw import draw
+from traffic.policy.view import NetworkView, PrefixView, Request, TimeView, View
+
+__all__ = [
+    "LATER",
+    "NOBODY",
+    "OPTIONAL",
+    "REFUSED",
+    "SIGHTS",
+    "NetworkView",
+    "NoSettings",
+    "Policy",
+    "PolicyError",
+    "PrefixView",
+    "Request",
+    "Sight",
+    "Tie",
+    "TimeView",
+    "View",
+    "check_reach",
+    "islands",
+]
+
+Sight = Literal["load", "cache", "topology", "network"]
+"""What a policy looks at: queues and memory, prefix caches, distances, the state of the links."""
+
+SIGHTS: Final[tuple[Sight, ...]] = get_args(Sight)
 
 
 class PolicyError(KvfabricError):
     """A policy that is unknown, set wrongly, or does not fit the fabric."""
 
 
-class Request(NamedTuple):
-    """What the router knows of a request; ``kv_bytes`` is the KV cache of its prompt."""
-
-    request: int
-    input_tokens: int
-    output_tokens: int
-    kv_bytes: int
-    session: int = -1
-    tenant: int = 0
-    priority: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class View:
-    """The router's picture of the pools at the moment of a choice; arrays are by instance.
-
-    ``prefill_requests`` and ``prefill_tokens`` count prompts that wait for prefill or are in it;
-    ``decode_requests`` and ``decode_bytes`` count requests from the choice of their decode
-    instance to their last token, and the KV memory they need there. ``hops`` is prefill x decode,
-    links crossed, -1 where there is no path. The picture is exact and immediate: real routers see
-    it some milliseconds late.
-    """
-
-    prefill_requests: NDArray[np.int64]
-    prefill_tokens: NDArray[np.int64]
-    decode_requests: NDArray[np.int64]
-    decode_bytes: NDArray[np.int64]
-    hops: NDArray[np.int32]
-    decode_capacity_bytes: int
-
-    @classmethod
-    def idle(cls, hops: NDArray[np.int32], decode_capacity_bytes: int = 0) -> "View":
-        """The view of pools without load."""
-        prefill, decode = hops.shape
-        return cls(
-            np.zeros(prefill, np.int64),
-            np.zeros(prefill, np.int64),
-            np.zeros(decode, np.int64),
-            np.zeros(decode, np.int64),
-            hops,
-            decode_capacity_bytes,
-        )
+NOBODY: Final = -1
+"""The answer of a policy when no healthy instance may be chosen: the request waits."""
+REFUSED: Final = -2
+"""The answer of a policy that turns a request away for good (HTTP 429)."""
+LATER: Final = -3
+"""The answer of a policy that holds a request back: it is asked again."""
 
 
 class Policy(Protocol):
-    """A mapping policy. ``pairs`` tells, prefill x decode, which pairs it may ever choose."""
+    """A mapping policy.
+
+    name: as scenarios write it. settings: its parameters with their defaults. sees: what it looks
+    at. source: where its definition comes from, in one line.
+
+    An answer is the number of a healthy instance (see `View.prefill_healthy`), or `NOBODY`,
+    `REFUSED` or `LATER`; the last two at arrival only. `OPTIONAL` names methods that it may have
+    besides.
+    """
 
     name: ClassVar[str]
-    sees_network: ClassVar[bool]
     settings: ClassVar[type[Struct]]
+    sees: ClassVar[frozenset[Sight]]
+    source: ClassVar[str]
 
     def __init__(self, settings: Any, hops: NDArray[np.int32], seed: int) -> None: ...
 
     def prefill(self, request: Request, view: View) -> int:
-        """The prefill instance, chosen at arrival."""
+        """The prefill instance, chosen at arrival; ``request.decode`` where that came first."""
         ...
 
     def decode(self, request: Request, prefill: int, view: View) -> int:
-        """The decode instance, chosen at the end of the prefill on instance ``prefill``, or at its
-        start where the hand-off is layer-wise."""
+        """The decode instance, chosen at the end of the prefill on instance ``prefill``, at its
+        start where the hand-off is layer-wise, or at arrival with -1 where decode comes first."""
         ...
 
     def pairs(self, hops: NDArray[np.int32]) -> NDArray[np.bool_]:
         """Which (prefill, decode) pairs may be chosen."""
         ...
+
+
+OPTIONAL: Final = {
+    "pair": "(request, view) -> (prefill, decode): both at once, for order `joint`",
+    "scores": "(request, view) -> prefill x decode, the least is best: what `joint` takes without"
+    " `pair`",
+    "priority": "(request, view) -> 0..7: the priority of the request from its arrival on",
+    "counters": "() -> whole numbers by name: what it did, told in the totals of the run",
+}
+"""Methods that a policy may have besides, and what they are asked."""
 
 
 class NoSettings(Struct, frozen=True, forbid_unknown_fields=True):
@@ -111,8 +119,23 @@ class Tie:
             return int(tied[0])
         return int(tied[draw(self._seed, self._purpose, request, tied.size)])
 
-    def least(self, load: NDArray[np.int64], request: int) -> int:
-        """An instance of the least load."""
+    def least(
+        self,
+        load: NDArray[np.int64] | NDArray[np.float64],
+        request: int,
+        among: NDArray[np.bool_] | None = None,
+    ) -> int:
+        """An instance of the least load, of those that ``among`` marks; `NOBODY` if it marks none.
+
+        >>> Tie(0, "prefill").least(np.array([0, 3, 2]), 7, np.array([False, True, True]))
+        2
+        """
+        if among is not None and not among.all():
+            marked = among.nonzero()[0]
+            if not marked.size:
+                return NOBODY
+            part = load[marked]
+            return self.among(marked[part == part.min()], request)
         return self.among((load == load.min()).nonzero()[0], request)
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
-from traffic.policy.choice import PolicyError, Request, Tie, View, islands
+from traffic.policy.choice import NOBODY, PolicyError, Request, Sight, Tie, View, islands
 
 _DEFAULT_GROUPS = 4
 
@@ -27,14 +27,17 @@ class GroupSettings(Struct, frozen=True, forbid_unknown_fields=True):
 class StaticGroups:
     """The least-loaded prefill instance of all fixes the group; decode is the least loaded in it.
 
+    Where decode is chosen first, the least-loaded decode instance fixes the group.
+
     Groups are contiguous by instance number and as equal as can be. Where the fabric has islands
     every group lies inside one: the islands are groups, or are split evenly when ``groups`` is a
     multiple of their number. Ties are drawn, see `Tie`.
     """
 
     name: ClassVar[str] = "static_groups"
-    sees_network: ClassVar[bool] = True
     settings: ClassVar[type[Struct]] = GroupSettings
+    sees: ClassVar[frozenset[Sight]] = frozenset({"load", "topology"})
+    source: ClassVar[str] = "none: fixed groups; nearest is ai-dynamo's required topology taint"
 
     def __init__(self, settings: GroupSettings, hops: NDArray[np.int32], seed: int) -> None:
         prefills, decodes = hops.shape
@@ -49,6 +52,7 @@ class StaticGroups:
                 f"path joins; write a multiple of {len(pieces)}, at least 1"
             )
         self._group = np.zeros(prefills, np.int64)
+        self._decode_group = np.zeros(decodes, np.int64)
         self._members: list[NDArray[np.int64]] = []
         for mine, theirs in pieces:
             parts = groups // len(pieces)
@@ -59,20 +63,40 @@ class StaticGroups:
                     f"write at most {min(len(mine), len(theirs)) * len(pieces)}"
                 )
             for part, members in zip(_cut(mine, parts), _cut(theirs, parts), strict=True):
-                self._group[part] = len(self._members)
+                self._group[part] = self._decode_group[members] = len(self._members)
                 self._members.append(members)
         self._prefill = Tie(seed, "prefill")
         self._decode = Tie(seed, "decode")
 
     def prefill(self, request: Request, view: View) -> int:
-        """The prefill instance with the fewest prompts waiting or running, over all groups."""
-        return self._prefill.least(view.prefill_requests, request.request)
+        """The prefill instance with the fewest prompts waiting or running, over all groups with a
+        healthy decode instance, or in the group of the decode instance that was chosen first."""
+        usable = view.prefill_healthy
+        if request.decode >= 0:
+            usable = usable & (self._group == self._decode_group[request.decode])
+        elif not view.decode_healthy.all():
+            usable = usable & self._alive(self._decode_group, view.decode_healthy)[self._group]
+        return self._prefill.least(view.prefill_requests, request.request, usable)
 
     def decode(self, request: Request, prefill: int, view: View) -> int:
         """The least-loaded decode instance of the prefill instance's group."""
+        if prefill < 0:
+            usable = view.decode_healthy
+            if not view.prefill_healthy.all():
+                alive = self._alive(self._group, view.prefill_healthy)
+                usable = usable & alive[self._decode_group]
+            return self._decode.least(view.decode_requests, request.request, usable)
         members = self._members[self._group[prefill]]
+        if not view.decode_healthy.all():
+            members = members[view.decode_healthy[members]]
+            if not members.size:
+                return NOBODY
         load = view.decode_requests[members]
         return self._decode.among(members[load == load.min()], request.request)
+
+    def _alive(self, group: NDArray[np.int64], healthy: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """The groups with a healthy instance."""
+        return np.bincount(group[healthy], minlength=len(self._members)) > 0
 
     def pairs(self, hops: NDArray[np.int32]) -> NDArray[np.bool_]:
         """The pairs inside a group."""

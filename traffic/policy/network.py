@@ -11,7 +11,7 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
-from traffic.policy.choice import PolicyError, Request, Tie, View, islands
+from traffic.policy.choice import NOBODY, PolicyError, Request, Sight, Tie, View, islands
 
 
 class TopologySettings(Struct, frozen=True, forbid_unknown_fields=True):
@@ -30,12 +30,14 @@ class TopologyAware:
     be chosen whose load with this request would be at most ceil(bound x (m + 1) / n), m being the
     load of all n together: the rule of consistent hashing with bounded loads (Mirrokni, Thorup
     and Zadimoghaddam, arXiv 1608.01350), which always leaves one. Of these the fewest links win,
-    then the least load, then a draw (`Tie`).
+    then the least load, then a draw (`Tie`). Where decode is chosen first, it is the least loaded
+    and the prefill instance is the nearest that is not overloaded.
     """
 
     name: ClassVar[str] = "topology_aware"
-    sees_network: ClassVar[bool] = True
     settings: ClassVar[type[Struct]] = TopologySettings
+    sees: ClassVar[frozenset[Sight]] = frozenset({"load", "topology"})
+    source: ClassVar[str] = "arXiv 1608.01350; llm-d-router pull request 2299; cklxx/kvcache-sim"
 
     def __init__(self, settings: TopologySettings, hops: NDArray[np.int32], seed: int) -> None:
         if not 1 <= settings.bound < float("inf"):
@@ -46,24 +48,47 @@ class TopologyAware:
         islands(hops)
         self._bound = settings.bound
         self._reach = [np.flatnonzero(row >= 0) for row in hops]
+        self._back = [np.flatnonzero(column >= 0) for column in hops.T]
         self._prefill = Tie(seed, "prefill")
         self._decode = Tie(seed, "decode")
 
     def prefill(self, request: Request, view: View) -> int:
-        """The prefill instance with the fewest prompts waiting or running."""
-        return self._prefill.least(view.prefill_requests, request.request)
+        """The prefill instance with the fewest prompts waiting or running, or near ``decode``."""
+        load, healthy, first = view.prefill_requests, view.prefill_healthy, request.decode
+        if first < 0:
+            return self._prefill.least(load, request.request, healthy)
+        links = view.hops[:, first]
+        return self._near(self._back[first], links, load, healthy, self._prefill, request.request)
 
     def decode(self, request: Request, prefill: int, view: View) -> int:
         """The nearest, then least loaded, decode instance within the bound."""
-        reach = self._reach[prefill]
-        load = view.decode_requests[reach]
+        load, healthy = view.decode_requests, view.decode_healthy
+        if prefill < 0:
+            return self._decode.least(load, request.request, healthy)
+        links = view.hops[prefill]
+        return self._near(self._reach[prefill], links, load, healthy, self._decode, request.request)
+
+    def _near(
+        self,
+        reach: NDArray[np.int64],
+        links: NDArray[np.int32],
+        loads: NDArray[np.int64],
+        healthy: NDArray[np.bool_],
+        tie: Tie,
+        request: int,
+    ) -> int:
+        if not healthy.all():
+            reach = reach[healthy[reach]]
+            if not reach.size:
+                return NOBODY
+        load = loads[reach]
         most = np.ceil(self._bound * (int(load.sum()) + 1) / reach.size)
         fit = load + 1 <= most
         reach, load = reach[fit], load[fit]
-        links = view.hops[prefill, reach]
-        near = links == links.min()
-        reach, load = reach[near], load[near]
-        return self._decode.among(reach[load == load.min()], request.request)
+        near = links[reach]
+        nearest = near == near.min()
+        reach, load = reach[nearest], load[nearest]
+        return tie.among(reach[load == load.min()], request)
 
     def pairs(self, hops: NDArray[np.int32]) -> NDArray[np.bool_]:
         """The pairs that a path joins."""
