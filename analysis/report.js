@@ -27,6 +27,10 @@
     }
   }
 
+  addEventListener("beforeprint", () => {
+    for (const part of document.querySelectorAll("details")) part.open = true;
+  });
+
   const tip = document.createElement("output");
   tip.className = "tip";
   tip.hidden = true;

@@ -48,8 +48,7 @@ LOOK: Final = {
 def blames(found: Mapping[tuple[str, str], Blame]) -> Plot:
     """Stacked bars, one an alternative."""
     with styled():
-        figure = blank(7.6, 1.4 + 0.36 * len(found))
-        figure.set_layout_engine("constrained", w_pad=0.2)
+        figure = blank(9.6, 1.4 + 0.36 * len(found))
         axes: Axes = figure.add_subplot()
         used = [kind for kind in KINDS if any(each.kinds[kind] for each in found.values())]
         left = [0.0] * len(found)
@@ -75,7 +74,7 @@ def blames(found: Mapping[tuple[str, str], Blame]) -> Plot:
         axes.set_ylim(len(found) - 0.4, -0.6)
         axes.grid(visible=False, axis="y")
         axes.set_xlabel("mean time of these hand-offs (ms)")
-        figure.legend(loc="outside lower center", ncols=4, fontsize=7.5)
+        figure.legend(loc="outside lower center", ncols=7, fontsize=7.5)
     return Plot(
         "blame",
         "Mean time of the hand-offs over budget, or of the slowest 5 % where none is, by what it "

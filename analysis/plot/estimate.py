@@ -21,7 +21,7 @@ def estimate(rows: Sequence[Summary], moved: str = "packets") -> Plot:
     q = next((name(row.q) for row in shown if row.q is not None), "tail")
     names = [f"{label(row.fabric, 22)} / {label(row.policy, 22)}" for row in shown]
     with styled():
-        figure = blank(8.5, 0.23 * max(3, len(shown)) + 1.1)
+        figure = blank(9.6, 0.23 * max(3, len(shown)) + 1.1)
         axes = figure.subplots()
         for place, row in enumerate(shown):
             packet = row.transfer_tail / PS_PER_MS

@@ -13,8 +13,7 @@ from topo.unit import PS_PER_MS
 def waterfall(story: Story) -> Plot:
     """The steps of a hand-off; the sender's are sums over its critical flow."""
     with styled():
-        figure = blank(7.6, 1.0 + 0.34 * len(story.steps))
-        figure.set_layout_engine("constrained", w_pad=0.2)
+        figure = blank(9.6, 1.0 + 0.34 * len(story.steps))
         axes = figure.add_subplot()
         for row, step in enumerate(story.steps):
             colour, hatch = LOOK[step.kind]
@@ -35,7 +34,7 @@ def waterfall(story: Story) -> Plot:
         axes.set_ylim(len(names) - 0.4, -0.6)
         axes.set_xlim(0, story.ps / PS_PER_MS * 1.02)
         axes.set_xlabel("time since the end of prefill (ms)")
-        axes.set_title(label(story.title(), 84), loc="right")
+        axes.set_title(label(story.title(), 84))
     return Plot(
         "explain",
         f"What held the slowest hand-off: {story.title()}. The sender's steps are sums over its "

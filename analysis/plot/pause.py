@@ -29,8 +29,7 @@ def gantt(found: Witness) -> Plot:
     others = bool(np.any(shown & ~np.isin(chains.root, roots)))
     colours = dict(zip(roots, SERIES, strict=False))
     with styled():
-        figure = blank(7.6, 1.5 + 0.26 * len(worst))
-        figure.set_layout_engine("constrained", w_pad=0.2)
+        figure = blank(9.6, 1.5 + 0.26 * len(worst))
         axes = figure.add_subplot()
         for row, port in enumerate(worst):
             mine = chains.of(port)
