@@ -17,6 +17,7 @@ from traffic.request import RequestTable
 FINISHED: Final = 0
 IN_FLIGHT: Final = 1
 REJECTED: Final = 2
+FAILED: Final = 3
 
 TIMES: Final = (
     "prefill_start_ps",

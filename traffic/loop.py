@@ -5,6 +5,7 @@ may have run past a completion that it reports, by less than the control delay; 
 causes therefore happens a control delay later. Times are integer picoseconds.
 """
 
+from array import array
 from collections.abc import Callable, Sequence
 from enum import IntEnum
 from heapq import heappop, heappush
@@ -15,7 +16,7 @@ from numpy.typing import NDArray
 
 from topo.unit import PS_PER_S
 from traffic.emulator import Emulator
-from traffic.ledger import FINISHED, REJECTED, Ledger
+from traffic.ledger import FINISHED, Ledger
 from traffic.release import Releases
 
 STALL_PS: Final = 100 * PS_PER_S
@@ -30,12 +31,14 @@ class Kind(IntEnum):
     PREFILL_END = 0
     READY = 1
     STEP = 2
-    ARRIVAL = 3
+    CALL = 3
+    ARRIVAL = 4
 
 
 PREFILL_END: Final = int(Kind.PREFILL_END)
 READY: Final = int(Kind.READY)
 STEP: Final = int(Kind.STEP)
+CALL: Final = int(Kind.CALL)
 ARRIVAL: Final = int(Kind.ARRIVAL)
 
 
@@ -103,6 +106,9 @@ class Loop:
         self._crowd = crowd
         self._events: list[tuple[int, int, int, int]] = []
         self._plans: list[int] = []
+        self._lives = array("q", [0]) * len(ledger)
+        self._calls: dict[int, Callable[[int], None]] = {}
+        self._called = 0
         self._station_of: list[tuple[Station, int]] = []
         self._next = -1  # the next row of a table to arrive, and when
         self._arrival = _NEVER
@@ -117,17 +123,31 @@ class Loop:
 
     def at(self, at_ps: int, kind: int, request: int) -> None:
         """Let something happen to a request."""
-        heappush(self._events, (at_ps, kind, request, 0))
+        heappush(self._events, (at_ps, kind, request, self._lives[request]))
+
+    def forget(self, request: int) -> None:
+        """What was planned for a request so far does not count: it begins anew, or ends."""
+        self._lives[request] += 1
+
+    def call(self, at_ps: int, what: Callable[[int], None]) -> None:
+        """Call something with the time; calls of one instant are made in the order of asking."""
+        self._called += 1
+        self._calls[self._called] = what
+        heappush(self._events, (at_ps, CALL, self._called, 0))
 
     def step(self, batch: int, at_ps: int) -> None:
         """Plan the boundary of a batch; the one that was planned before does not count."""
         plan = self._plans[batch] = self._plans[batch] + 1
         heappush(self._events, (at_ps, STEP, batch, plan))
 
+    def halt(self, batch: int) -> None:
+        """No boundary of a batch is planned any more."""
+        self._plans[batch] += 1
+
     def finish(self, request: int, now: int, status: int = FINISHED) -> None:
-        """The last token is there, or the request is refused."""
+        """The last token is there, or the request is refused or given up."""
         self.ledger.status[request] = status
-        if status != REJECTED:
+        if status == FINISHED:
             self.ledger.finish_ps[request] = now
         self._done += 1
         if self._crowd is not None:
@@ -185,8 +205,14 @@ class Loop:
                         station, batch = self._station_of[number]
                         station.turn(batch, now)
                     continue
-                if kind == ARRIVAL and self._crowd is not None:
-                    number = self._crowd.enter(number, ledger, now)
+                if kind == CALL:
+                    self._calls.pop(number)(now)
+                    continue
+                if kind == ARRIVAL:
+                    if self._crowd is not None:
+                        number = self._crowd.enter(number, ledger, now)
+                elif plan != self._lives[number]:
+                    continue
             elif self._arrival == now:
                 kind, number = ARRIVAL, self._next
                 self._follow()
@@ -215,4 +241,4 @@ class Loop:
         for releases, mine in parts:
             for request, at in releases.ready(mine):
                 self.ledger.kv_ready_ps[request] = at
-                heappush(self._events, (at + self.delay_ps, READY, request, 0))
+                self.at(at + self.delay_ps, READY, request)
