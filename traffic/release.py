@@ -41,6 +41,7 @@ class _Open:
     part: list[int] = field(default_factory=list)  # flows to come by chunk
     landing: list[NDArray[np.void]] = field(default_factory=list)  # their rows, to be scattered
     first_flow: int = 0
+    stage: range = range(0)  # the flows that ``waits`` counted at first
 
 
 class Releases:
@@ -79,7 +80,10 @@ class Releases:
         self._caches = self._kept(deployment.decode) if how.cache_bytes and prefix else []
         self._turn: dict[tuple[bool, int], int] = {}
         self._open: dict[int, _Open] = {}
-        self._loose = 0
+        self._stray: set[int] = set()  # flows that no request waits for
+        self._loose = 0  # those of them that are under way
+        self.sent: dict[int, range] | None = None
+        """The flows of every hand-off, where somebody asks."""
         self._moment = book.moment
 
     def _kept(self, pool: Pool) -> list[BlockCache]:
@@ -122,6 +126,16 @@ class Releases:
             self._message(request, opened, start + self._delay, back=not self._handoff.pull)
         else:
             self._post(request, opened, start, now_ps)
+
+    def abandon(self, request: int) -> None:
+        """Nobody waits any more for a hand-off, if it is under way; what was released goes on."""
+        opened = self._open.pop(request, None)
+        if opened is not None:
+            self._leave(opened)
+
+    def _leave(self, opened: _Open) -> None:
+        self._stray.update(opened.stage)
+        self._loose += opened.waits
 
     def _missing(self, request: int, tokens: int, decode: int) -> int:
         """Tokens that the decode instance does not hold."""
@@ -175,6 +189,9 @@ class Releases:
             tables.append(rows)
         table = np.concatenate(tables) if len(tables) > 1 else tables[0]
         opened.waits = len(table)
+        opened.stage = range(opened.first_flow, opened.first_flow + len(table))
+        if self.sent is not None:
+            self.sent[request] = opened.stage
         self._moment["handoff_release_ps"][request] = int(table["release_ps"].min())
         if self._handoff.classes:
             table["priority"] = self._class(request)
@@ -198,6 +215,7 @@ class Releases:
         ]
         size = self._handoff.orchestration.message_bytes
         opened.waits = most
+        opened.stage = range(self._book.flows, self._book.flows + most)
         rows = [
             (
                 self._book.flows + rank,
@@ -219,10 +237,11 @@ class Releases:
         """The hand-offs that `COMPLETION` rows complete: (request, when its cache is ready)."""
         for flow, number, finish in completions.tolist():
             request = number if number >= 0 else -1 - number
-            opened = self._open.get(request)
-            if opened is None:  # the reader's notification, which no request waits for
+            if flow in self._stray:
+                self._stray.remove(flow)
                 self._loose -= 1
                 continue
+            opened = self._open[request]
             opened.waits -= 1
             if number < 0:
                 if opened.waits:
@@ -244,7 +263,7 @@ class Releases:
                 yield self._close(request, opened, finish)
             elif self._handoff.pull:
                 self._message(request, opened, opened.scattered_ps + self._delay, back=True)
-                self._loose += opened.waits
+                self._leave(opened)  # the reader's notification
                 yield self._close(request, opened, finish)
             else:
                 self._message(request, opened, finish + self._delay, back=False)
