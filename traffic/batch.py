@@ -127,6 +127,10 @@ class Batch:
         self.steps_to_go = fits
         return True, self.boundary_ps(fits)
 
+    def cancel(self, tokens: int, final: int) -> None:
+        """Give back what `reserve` took with the same numbers, the cache never having come."""
+        self._reserved -= self._bytes(tokens + 1 if self._grows else final)
+
     def offer(self, sequence: Sequence, now_ps: int) -> int | None:
         """Queue a sequence whose cache is here; the boundary at which it may join, if that is new.
 
