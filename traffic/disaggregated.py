@@ -19,7 +19,7 @@ from traffic.line import Line
 from traffic.loop import PREFILL_END, Loop
 from traffic.member import Sequence
 from traffic.mode import Serving
-from traffic.policy.choice import REFUSED, View
+from traffic.policy.choice import REFUSED, PolicyError, View
 from traffic.release import Releases
 from traffic.router import Router
 
@@ -71,8 +71,8 @@ class Disaggregated:
             return
         view.now_ps = now
         chosen = self._router.prefill(request, view)
-        if chosen == REFUSED:
-            self._loop.finish(request, now, REJECTED)
+        if chosen < 0:
+            self._unplaced(request, chosen, now)
             return
         ledger.prefill[request] = chosen
         view.prefill_requests[chosen] += 1
@@ -82,6 +82,15 @@ class Disaggregated:
         self._queue[chosen].add(request)
         if not self._busy[chosen]:
             self._start_prefill(chosen, now)
+
+    def _unplaced(self, request: int, answer: int, now: int) -> None:
+        """The router turned a request away, or found nobody although all are healthy."""
+        if answer != REFUSED:
+            raise PolicyError(
+                f"policy {self._router.service.policy.name}: chose nobody for request {request} "
+                "although every instance is healthy; answer an instance, or REFUSED"
+            )
+        self._loop.finish(request, now, REJECTED)
 
     def _start_prefill(self, instance: int, now: int) -> None:
         request = self._queue[instance].take()
@@ -114,6 +123,9 @@ class Disaggregated:
         ledger, view = self._ledger, self._view
         view.now_ps = now
         chosen = self._router.decode(request, ledger.prefill[request], view)
+        if chosen < 0:
+            self._unplaced(request, chosen, now)
+            return
         ledger.decode[request] = chosen
         view.decode_requests[chosen] += 1
         view.decode_tokens[chosen] += ledger.input_tokens[request]
