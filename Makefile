@@ -10,11 +10,12 @@ BIN := $(VENV)/bin
 CORE := $(wildcard emulate/engine/*.hpp emulate/engine/*.cpp) emulate/CMakeLists.txt
 SAY = @printf '%s\n'
 
-.PHONY: demo test check format clean help
+.PHONY: demo test check format clean help vm-test
 
 help:
 	$(SAY) 'make demo    set up, compare fabrics and policies, write $(OUT)/first-look/report.html'
 	$(SAY) 'make test    set up and run every test'
+	$(SAY) 'make vm-test  run CMD under a distribution kernel in QEMU'
 	$(SAY) 'make check   linters and type checkers'
 	$(SAY) 'make format  rewrite the sources in the house format'
 	$(SAY) 'make clean   remove the environment, builds and results'
@@ -25,10 +26,14 @@ demo: $(VENV)/.installed
 test: $(VENV)/.developed
 	$(BIN)/pytest -q -n $(JOBS)
 
+vm-test: $(VENV)/.developed
+	@python3 vm/boot.py --results $(OUT)/vm -- $(or $(CMD),$(BIN)/pytest -q -p no:cacheprovider -n 0 -m vm tests/vm)
+
 check: $(VENV)/.developed
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/mypy vm/boot.py
 	$(BIN)/pyright --pythonpath $(BIN)/python
 	$(BIN)/lint-imports
 
