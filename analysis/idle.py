@@ -69,6 +69,8 @@ def gpu_time(cell: Cell) -> GpuTime | None:
         return np.where(table[name] < 0, last, table[name])
 
     end, ready, start = moment("prefill_end_ps"), moment("kv_ready_ps"), moment("decode_start_ps")
+    elsewhere = table["prefill"] >= 0  # else the decode instance computes the prompt as well
+    start = np.where(elsewhere, start, moment("prefill_start_ps"))
     release = np.maximum(moment("handoff_release_ps"), end)
     release = np.where(table["handoff_release_ps"] < 0, ready, release)
     finish = moment("finish_ps")
@@ -80,7 +82,7 @@ def gpu_time(cell: Cell) -> GpuTime | None:
         ends = np.concatenate([stage[1][bound] for stage in stages[:count]])
         where = np.tile(table["decode"][bound], count)
         covered.append(union_ps(where, begins, ends))
-    ran = table["prefill_start_ps"] >= 0
+    ran = elsewhere & (table["prefill_start_ps"] >= 0)
     worked = union_ps(table["prefill"][ran], table["prefill_start_ps"][ran], end[ran])
     totals = cell.manifest.totals
     prefills = totals.get("prefill_instances", facts.prefill)

@@ -67,7 +67,8 @@ def waiting(
 
     A request waits for the messages of one prefill and of a decode step for each output token, or
     for one less where the prefill makes the first token. In colocated instances a prompt may take
-    more steps than one; these are not counted. Instances are numbered over all ``deployments``.
+    more steps than one; these are not counted, nor are prompts that a decode instance computes
+    itself. Instances are numbered over all ``deployments``.
     """
     prefill = [one for d in deployments for one in _waits(d.prefill)]
     decode = [one for d in deployments for one in _waits(d.decode)]
@@ -116,7 +117,7 @@ def _idle_ps(
     if colocated:
         return total
     each = [_of_ranks(d.prefill, one) for d in deployments for one in _waits(d.prefill)]
-    ended = column["prefill"][column["prefill_end_ps"] >= 0]
+    ended = column["prefill"][(column["prefill_end_ps"] >= 0) & (column["prefill"] >= 0)]
     prompts: list[int] = np.bincount(ended, minlength=len(each)).tolist()
     return total + sum(made * idle for made, idle in zip(prompts, each, strict=True))
 

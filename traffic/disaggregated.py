@@ -10,18 +10,30 @@ step's (vllm-project/vllm#51919), so the time to first token includes the hand-o
 A layer-wise hand-off picks and reserves when the prefill starts and releases each chunk of layers
 a control delay after it is computed; a pulled one waits for another control delay and for the read
 request to travel from decode to prefill.
+
+Where decode is chosen first or with prefill, that happens at arrival (`traffic.router`). A prompt
+that its decode instance computes itself (`traffic.local`) shares the steps of the batch there, as
+in `traffic.colocated`: no prefill instance, no hand-off, and the end of its last chunk is the first
+token.
 """
 
+from functools import partial
+from typing import Final
+
+from topo.unit import PS_PER_MS, show_duration
 from traffic.batch import batches
 from traffic.layer import all_layers, chunks
 from traffic.ledger import REJECTED
 from traffic.line import Line
-from traffic.loop import PREFILL_END, Loop
+from traffic.loop import PREFILL_END, STALL_PS, Loop
 from traffic.member import Sequence
 from traffic.mode import Serving
-from traffic.policy.choice import REFUSED, PolicyError, View
+from traffic.policy.choice import LATER, REFUSED, PolicyError, View
 from traffic.release import Releases
 from traffic.router import Router
+
+HOLD_PS: Final = PS_PER_MS
+"""After so long a request that its policy holds back is asked about again."""
 
 
 class Disaggregated:
@@ -45,6 +57,8 @@ class Disaggregated:
         self._busy = [False] * len(prefill.instances)
         self._waiting = [Line(priority) for _ in decode.instances]
         self._batch = batches(decode, rules, priority)
+        if router.service.local is not None:
+            rules.check_batch(decode.max_batch)
         self._prompt = [prefill.time_of(i) for i in range(len(prefill.instances))]
         self._first = loop.batches(self, len(self._batch))
         releases.boundary = lambda decode, at: self._batch[decode].next_boundary(at)
@@ -64,15 +78,25 @@ class Disaggregated:
 
     def arrive(self, request: int, now: int) -> None:
         """Choose a prefill instance and wait there; refuse what no decode memory can hold."""
-        ledger, view = self._ledger, self._view
+        ledger = self._ledger
         ledger.kv_bytes[request] = self._prefill.kv_bytes(ledger.input_tokens[request])
         if ledger.output_tokens[request] and self._need(request) > self._capacity:
             self._loop.finish(request, now, REJECTED)
             return
+        self._place(request, now)
+
+    def _place(self, request: int, now: int) -> None:
+        """Ask the router where a request goes."""
+        ledger, view = self._ledger, self._view
         view.now_ps = now
-        chosen = self._router.prefill(request, view)
+        chosen, decode, local = self._router.place(request, view, self._need(request))
         if chosen < 0:
             self._unplaced(request, chosen, now)
+            return
+        if decode >= 0:
+            self._promise(request, decode)
+        if local:
+            self._serve_here(request, decode, now)
             return
         ledger.prefill[request] = chosen
         view.prefill_requests[chosen] += 1
@@ -84,13 +108,34 @@ class Disaggregated:
             self._start_prefill(chosen, now)
 
     def _unplaced(self, request: int, answer: int, now: int) -> None:
-        """The router turned a request away, or found nobody although all are healthy."""
+        """The router turned a request away, holds it back, or found nobody although all are
+        healthy."""
+        if answer == LATER:
+            self._hold(request, now)
+            return
         if answer != REFUSED:
             raise PolicyError(
                 f"policy {self._router.service.policy.name}: chose nobody for request {request} "
                 "although every instance is healthy; answer an instance, or REFUSED"
             )
         self._loop.finish(request, now, REJECTED)
+
+    def _hold(self, request: int, now: int) -> None:
+        """Ask the router again a little later, but not without end."""
+        if now - self._ledger.arrival_ps[request] > STALL_PS:
+            raise PolicyError(
+                f"policy {self._router.service.policy.name}: held request {request} back for more "
+                f"than {show_duration(STALL_PS)}; answer REFUSED to turn it away"
+            )
+        self._loop.call(now + HOLD_PS, partial(self._place, request))
+
+    def _serve_here(self, request: int, decode: int, now: int) -> None:
+        """Let the decode instance compute the prompt, in the steps of its batch."""
+        ledger = self._ledger
+        tokens, output = ledger.input_tokens[request], ledger.output_tokens[request]
+        boundary = self._batch[decode].offer_prompt(Sequence(request, tokens, output), now)
+        if boundary is not None:
+            self._loop.step(self._first + decode, boundary)
 
     def _start_prefill(self, instance: int, now: int) -> None:
         request = self._queue[instance].take()
@@ -122,16 +167,23 @@ class Disaggregated:
     def _choose_decode(self, request: int, now: int) -> None:
         ledger, view = self._ledger, self._view
         view.now_ps = now
-        chosen = self._router.decode(request, ledger.prefill[request], view)
+        chosen = ledger.decode[request]
         if chosen < 0:
-            self._unplaced(request, chosen, now)
-            return
-        ledger.decode[request] = chosen
-        view.decode_requests[chosen] += 1
-        view.decode_tokens[chosen] += ledger.input_tokens[request]
-        view.decode_bytes[chosen] += self._need(request)
+            chosen = self._router.decode(request, ledger.prefill[request], view)
+            if chosen < 0:
+                self._unplaced(request, chosen, now)
+                return
+            self._promise(request, chosen)
         self._waiting[chosen].add(request)
         self._admit(chosen, now)
+
+    def _promise(self, request: int, decode: int) -> None:
+        """A decode instance is chosen; the router counts the request there from now on."""
+        ledger, view = self._ledger, self._view
+        ledger.decode[request] = decode
+        view.decode_requests[decode] += 1
+        view.decode_tokens[decode] += ledger.input_tokens[request]
+        view.decode_bytes[decode] += self._need(request)
 
     def _admit(self, decode: int, now: int) -> None:
         """Reserve memory for those that wait at a decode instance, in turn, while it fits."""
@@ -189,11 +241,19 @@ class Disaggregated:
         for request in evicted:
             ledger.preemptions[request] += 1
         for request in began:
-            if ledger.decode_start_ps[request] < 0:
+            if ledger.prefill[request] < 0:
+                if ledger.prefill_start_ps[request] < 0:
+                    ledger.prefill_start_ps[request] = now
+            elif ledger.decode_start_ps[request] < 0:
                 ledger.decode_start_ps[request] = now
         for request in prefilled:
-            if ledger.first_token_ps[request] < 0:
-                ledger.first_token_ps[request] = now
+            if ledger.first_token_ps[request] >= 0:
+                continue
+            ledger.first_token_ps[request] = now
+            if ledger.prefill[request] < 0:
+                ledger.prefill_end_ps[request] = now
+                ledger.kv_ready_ps[request] = now
+                ledger.decode_start_ps[request] = now
         for request in left:
             view.decode_requests[batch] -= 1
             view.decode_bytes[batch] -= self._need(request)

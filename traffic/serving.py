@@ -117,7 +117,7 @@ def serve_all(
     loop = Loop(ledger, emulator, control_delay_ps, crowd)
     book = Book(emulator, len(ledger))
     for service in services:
-        router = Router(service, ledger, prefix)
+        router = Router(service, ledger, prefix, chunk_tokens=rules.chunk_tokens, seed=seed)
         releases = Releases(
             service.deployment,
             book,
