@@ -8,6 +8,8 @@ second. As in vLLM, only whole blocks are found again, and never the last token 
 from collections import OrderedDict
 from collections.abc import Sequence
 
+from traffic.holding import Holding
+
 
 class BlockCache:
     """Prefix blocks of one instance, at most ``blocks`` of them, the least recently used leaving.
@@ -19,10 +21,14 @@ class BlockCache:
     >>> cache.keep([1, 5, 6])  # 2 was used after 1, but 1 is used again
     >>> cache.held([2]), cache.held([1, 5])
     (0, 2)
+
+    ``holding`` is told what ``instance`` holds.
     """
 
-    def __init__(self, blocks: int) -> None:
+    def __init__(self, blocks: int, holding: Holding | None = None, instance: int = 0) -> None:
         self._most = blocks
+        self._holding = holding
+        self._instance = instance
         self._blocks: OrderedDict[int, None] = OrderedDict()
 
     def held(self, blocks: Sequence[int]) -> int:
@@ -36,10 +42,21 @@ class BlockCache:
     def keep(self, blocks: Sequence[int]) -> None:
         """Hold these blocks, the first as the most recently used: a prefix outlives its tail."""
         for block in reversed(blocks):
+            if self._holding is not None and block not in self._blocks:
+                self._holding.add(block, self._instance)
             self._blocks[block] = None
             self._blocks.move_to_end(block)
         while len(self._blocks) > self._most:
-            self._blocks.popitem(last=False)
+            gone = self._blocks.popitem(last=False)[0]
+            if self._holding is not None:
+                self._holding.remove(gone, self._instance)
+
+    def clear(self) -> None:
+        """Everything is lost: the instance failed."""
+        if self._holding is not None:
+            for block in self._blocks:
+                self._holding.remove(block, self._instance)
+        self._blocks.clear()
 
 
 def missing_tokens(tokens: int, held_blocks: int, block_tokens: int) -> int:

@@ -1,0 +1,139 @@
+"""The prefix blocks of one prefill instance, in tiers.
+
+A block lies in one tier. When a prompt is computed all its whole blocks are in the first one; what
+has to leave there goes down, tier by tier, and out of the last. With `Worth` a block passes by the
+tiers that it does not pay to move to.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from traffic.holding import Holding
+from traffic.shelf import Lifetime, shelf
+from traffic.tier import CacheError, Caching
+from traffic.worth import Worth
+
+
+class Left(NamedTuple):
+    """A block that its instance holds no more, and what `Worth.admits` asks about it."""
+
+    block: int
+    depth: int
+    reach: int
+    uses: int
+
+
+class Hierarchy:
+    """``instance`` of a pool; ``holding`` is the pool's index, which it keeps true.
+
+    >>> from traffic.tier import Tier
+    >>> rules = Caching((Tier("hbm", 2), Tier("dram", 1, 8)))
+    >>> one = Hierarchy(rules, 1, Holding(1), 0)
+    >>> one.keep([1, 2, 3], now_ps=0), one.where
+    ([], {3: 1, 2: 0, 1: 0})
+    >>> one.keep([4], now_ps=1), one.where
+    ([Left(block=3, depth=2, reach=2, uses=1)], {2: 1, 1: 0, 4: 0})
+    """
+
+    def __init__(
+        self,
+        rules: Caching,
+        block_bytes: int,
+        holding: Holding,
+        instance: int,
+        worth: Worth | None = None,
+    ) -> None:
+        self._tiers = rules.own
+        for tier in self._tiers:
+            if tier.size_bytes < block_bytes:
+                raise CacheError(
+                    f"cache tier {tier.kind}: {tier.size_bytes} B hold no block of {block_bytes} "
+                    "B; write more"
+                )
+        self._shelves = [
+            shelf(rules.eviction, tier.size_bytes // block_bytes) for tier in self._tiers
+        ]
+        self._holding = holding
+        self._instance = instance
+        self._worth = worth
+        self._age = Lifetime(rules.lifetime_ps)
+        self._known: dict[int, tuple[int, int, int]] = {}  # block -> (depth, reach, uses)
+        self.where: dict[int, int] = {}
+        """The number of its tier, by block."""
+        self.moved_in = [0] * len(self._tiers)
+        """Blocks that came down to each tier."""
+        self.moved_out = [0] * len(self._tiers)
+        """Blocks that had to leave each tier."""
+        self.ended = 0
+        """Blocks whose lifetime was over."""
+
+    def held(self, tier: int) -> int:
+        """Blocks in a tier."""
+        return len(self._shelves[tier])
+
+    def uses(self, block: int) -> int:
+        """How often the block was used here since it came; 0 when it is not here."""
+        return self._known.get(block, (0, 0, 0))[2]
+
+    def keep(self, blocks: Sequence[int], now_ps: int) -> list[Left]:
+        """A prompt of these whole blocks, root first, was computed here.
+
+        Returns the blocks that are held no more.
+        """
+        gone: list[Left] = []
+        if not self._shelves:
+            return gone
+        where, top, known = self.where, self._shelves[0], self._known
+        for depth in range(len(blocks) - 1, -1, -1):
+            block = blocks[depth]
+            at = where.get(block)
+            if at is None:
+                self._holding.add(block, self._instance)
+            elif at:
+                self._shelves[at].drop(block)
+            _, reach, uses = known.get(block, (0, 0, 0))
+            known[block] = (depth, max(reach, len(blocks) - 1), uses + 1)
+            where[block] = 0
+            top.add(block, uses + 1)
+            self._age.use(block, now_ps)
+        while len(top) > top.most:
+            self._down(0, gone)
+        return gone
+
+    def _down(self, tier: int, gone: list[Left]) -> None:
+        """The first to leave a full tier goes further down."""
+        block = self._shelves[tier].pop()
+        self.moved_out[tier] += 1
+        what = Left(block, *self._known[block])
+        for place in range(tier + 1, len(self._shelves)):
+            if self._worth is None or self._worth.admits(self._tiers[place], *what[1:]):
+                below = self._shelves[place]
+                below.add(block, what.uses)
+                self.where[block] = place
+                self.moved_in[place] += 1
+                if len(below) > below.most:
+                    self._down(place, gone)
+                return
+        self._forget(block)
+        self._age.forget(block)
+        gone.append(what)
+
+    def _forget(self, block: int) -> None:
+        del self.where[block]
+        del self._known[block]
+        self._holding.remove(block, self._instance)
+
+    def expire(self, now_ps: int) -> int:
+        """Forget what was not used for a lifetime; when the next lifetime is over."""
+        for block in self._age.ended(now_ps):
+            self._shelves[self.where[block]].drop(block)
+            self._forget(block)
+            self.ended += 1
+        return self._age.next_ps
+
+    def clear(self) -> None:
+        """Everything is lost: the instance failed."""
+        for block, tier in list(self.where.items()):
+            self._shelves[tier].drop(block)
+            self._age.forget(block)
+            self._forget(block)
