@@ -360,17 +360,19 @@ class Batch:
         return -(-size * 8 * PS_PER_S // self._rules.swap_bps)
 
 
+def batch_of(pool: Pool, instance: int, rules: Serving, priority: Seq[int] | None) -> Batch:
+    """An empty batch for an instance of a pool, with its memory; ``priority`` of every request."""
+    return Batch(
+        pool.model,
+        pool.time_of(instance),
+        pool.max_batch,
+        pool.kv_dtype,
+        capacity_bytes=pool.kv_capacity_bytes,
+        rules=rules,
+        priority=priority,
+    )
+
+
 def batches(pool: Pool, rules: Serving, priority: Seq[int] | None) -> list[Batch]:
-    """A batch for each instance of a pool, with its memory; ``priority`` of every request."""
-    return [
-        Batch(
-            pool.model,
-            pool.time_of(instance),
-            pool.max_batch,
-            pool.kv_dtype,
-            capacity_bytes=pool.kv_capacity_bytes,
-            rules=rules,
-            priority=priority,
-        )
-        for instance in range(len(pool.instances))
-    ]
+    """One for each instance."""
+    return [batch_of(pool, number, rules, priority) for number in range(len(pool.instances))]

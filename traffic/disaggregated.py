@@ -23,7 +23,7 @@ from typing import Final
 from topo.unit import PS_PER_MS, show_duration
 from traffic.batch import batches
 from traffic.layer import all_layers, chunks
-from traffic.ledger import REJECTED
+from traffic.ledger import FINISHED, REJECTED
 from traffic.line import Line
 from traffic.loop import PREFILL_END, STALL_PS, Loop
 from traffic.member import Sequence
@@ -81,7 +81,7 @@ class Disaggregated:
         ledger = self._ledger
         ledger.kv_bytes[request] = self._prefill.kv_bytes(ledger.input_tokens[request])
         if ledger.output_tokens[request] and self._need(request) > self._capacity:
-            self._loop.finish(request, now, REJECTED)
+            self._finish(request, now, REJECTED)
             return
         self._place(request, now)
 
@@ -118,7 +118,10 @@ class Disaggregated:
                 f"policy {self._router.service.policy.name}: chose nobody for request {request} "
                 "although every instance is healthy; answer an instance, or REFUSED"
             )
-        self._loop.finish(request, now, REJECTED)
+        self._finish(request, now, REJECTED)
+
+    def _finish(self, request: int, now: int, status: int = FINISHED) -> None:
+        self._loop.finish(request, now, status)
 
     def _hold(self, request: int, now: int) -> None:
         """Ask the router again a little later, but not without end."""
@@ -160,7 +163,7 @@ class Disaggregated:
         if self._queue[instance]:
             self._start_prefill(instance, now)
         if not ledger.output_tokens[request]:
-            self._loop.finish(request, now)
+            self._finish(request, now)
         elif not self._chunks:
             self._choose_decode(request, now)
 
@@ -258,7 +261,7 @@ class Disaggregated:
             view.decode_requests[batch] -= 1
             view.decode_bytes[batch] -= self._need(request)
             view.decode_tokens[batch] -= ledger.input_tokens[request]
-            self._loop.finish(request, now)
+            self._finish(request, now)
         view.decode_running[batch] = len(running)
         if self._waiting[batch]:
             self._admit(batch, now)

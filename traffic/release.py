@@ -133,6 +133,11 @@ class Releases:
         if opened is not None:
             self._leave(opened)
 
+    def reset(self, request: int) -> None:
+        """Write the moments of a hand-off as not reached."""
+        for column in self._moment.values():
+            column[request] = -1
+
     def _leave(self, opened: _Open) -> None:
         self._stray.update(opened.stage)
         self._loose += opened.waits
