@@ -22,6 +22,12 @@ PRIORITIES: Final = 8
 """Priorities are 0..7, as the eight 802.1p classes of a fabric."""
 
 
+_COLUMNS: Final = (
+    *("arrival_ps", "input_tokens", "output_tokens"),
+    *("session", "tenant", "priority"),
+)
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Prefix:
     """The prefix blocks of every request.
@@ -61,7 +67,7 @@ class RequestTable:
 
     def __post_init__(self) -> None:
         count = len(self.arrival_ps)
-        for name in ("input_tokens", "output_tokens", "session", "tenant", "priority"):
+        for name in _COLUMNS[1:]:
             found = len(getattr(self, name))
             if found != count:
                 raise RequestError(
@@ -69,7 +75,8 @@ class RequestTable:
                     "give every column one value a request"
                 )
         _refuse(self.arrival_ps, self.arrival_ps < 0, "arrival_ps", "write 0 or later")
-        back = np.concatenate((np.zeros(min(count, 1), bool), np.diff(self.arrival_ps) < 0))
+        back = np.zeros(count, np.bool_)
+        np.less(self.arrival_ps[1:], self.arrival_ps[:-1], out=back[1:])
         _refuse(self.arrival_ps, back, "arrival_ps", "is before the row above it; sort by arrival")
         _refuse(self.input_tokens, self.input_tokens < 1, "input_tokens", "write at least 1")
         _refuse(self.output_tokens, self.output_tokens < 0, "output_tokens", "write at least 0")
@@ -81,8 +88,8 @@ class RequestTable:
                 f"requests: column model has {len(self.model)} rows, arrival_ps has {count}; "
                 "give every request one"
             )
-        for column in self.columns().values():
-            column.setflags(write=False)
+        for name in _COLUMNS:
+            getattr(self, name).setflags(write=False)
 
     def __len__(self) -> int:
         return len(self.arrival_ps)
@@ -102,15 +109,26 @@ class RequestTable:
 
         ``request arrival_ps input_tokens output_tokens session tenant priority``.
         """
-        return {
-            "request": self.request,
-            "arrival_ps": self.arrival_ps,
-            "input_tokens": self.input_tokens,
-            "output_tokens": self.output_tokens,
-            "session": self.session,
-            "tenant": self.tenant,
-            "priority": self.priority,
-        }
+        return {"request": self.request, **{name: getattr(self, name) for name in _COLUMNS}}
+
+    def between(self, first: int, after: int, arrival_ps: NDArray[np.int64]) -> "RequestTable":
+        """Rows ``first`` to ``after`` - 1 with arrivals that never decrease; other columns are
+        views, so that a part of a large table costs nothing."""
+        prefix = self.prefix
+        if prefix is not None:
+            offsets = prefix.first[first : after + 1]
+            low, high = int(offsets[0]), int(offsets[-1])
+            prefix = Prefix(offsets - low, prefix.blocks[low:high], prefix.block_tokens)
+        return RequestTable(
+            arrival_ps=arrival_ps,
+            input_tokens=self.input_tokens[first:after],
+            output_tokens=self.output_tokens[first:after],
+            session=self.session[first:after],
+            tenant=self.tenant[first:after],
+            priority=self.priority[first:after],
+            prefix=prefix,
+            model=None if self.model is None else self.model[first:after],
+        )
 
     def take(self, rows: NDArray[np.int64], arrival_ps: NDArray[np.int64]) -> "RequestTable":
         """The given rows with new arrivals, stably sorted by them and numbered again from 0."""

@@ -1,10 +1,14 @@
 """What a table of requests looks like: lengths, rate and burstiness, and the KV load it offers.
 
 Percentiles interpolate between order statistics (Hyndman and Fan 1996, type 7, as numpy does).
-Rates are those of a renewal process seen from its first arrival: (n - 1) / span.
+Rates are those of a renewal process seen from its first arrival: (n - 1) / span. All of it is
+exact: lengths are counted, not sketched, and tables of tens of millions of rows are gone through
+piece by piece, so that nothing as large as the table is made beside it.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +18,10 @@ from traffic.error import RequestError
 from traffic.model import Model
 from traffic.request import RequestTable
 from traffic.workload import TOKENS_PER_WORD, words
+
+_PIECE: Final = 2**20
+_MOST_COUNTED: Final = 2**22
+"""The longest text of which every length has a counter; beyond, lengths are sorted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,51 +119,124 @@ def summary(table: RequestTable, model: Model | None = None) -> Summary:
         raise RequestError("requests: the table is empty; widen the window or raise the count")
     span_s = table.span_ps / PS_PER_S
     rate = (count - 1) / span_s if span_s else 0.0
-    gaps = np.diff(table.arrival_ps).astype(np.float64)
     return Summary(
         count=count,
         span_ps=table.span_ps,
         rate_per_s=rate,
         input=spread(table.input_tokens),
         output=spread(table.output_tokens),
-        gap_cv=float(gaps.std() / gaps.mean()) if count > 2 and span_s else 0.0,
+        gap_cv=_gap_cv(table.arrival_ps) if count > 2 and span_s else 0.0,
         peak_to_mean=peak_to_mean(table.arrival_ps),
         load=None if model is None else _load(table, model, span_s),
     )
 
 
 def spread(values: NDArray[np.integer]) -> Spread:
-    """The spread of at least one whole number."""
-    p50, p95, p99 = np.percentile(values, (50, 95, 99))
+    """The spread of at least one whole number of at least 0.
+
+    >>> spread(np.array([1, 2, 3, 4, 8])).p95
+    7.2
+    """
+    return _spread(*counted(values))
+
+
+def counted(values: NDArray[np.integer]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The distinct values of whole numbers of at least 0, ascending, and how many of each."""
+    if int(values.max()) > _MOST_COUNTED:
+        found, counts = np.unique(values, return_counts=True)
+        return found.astype(np.int64), counts
+    total = np.zeros(int(values.max()) + 1, np.int64)
+    for piece in pieces(len(values)):
+        part = np.bincount(values[piece])
+        total[: len(part)] += part
+    found = np.flatnonzero(total)
+    return found, total[found]
+
+
+def pieces(count: int) -> Iterator[slice]:
+    """Slices of a million rows that cover ``count``."""
+    for start in range(0, count, _PIECE):
+        yield slice(start, min(start + _PIECE, count))
+
+
+def _spread(values: NDArray[np.int64], counts: NDArray[np.int64]) -> Spread:
+    """The spread of ascending values, each as often as counted."""
+    n = int(counts.sum())
+    exact = values.astype(np.float64)
+    mean = float(exact @ counts) / n
+
+    def at(share: float) -> float:
+        return quantile_of(values, counts, share)
+
     return Spread(
-        mean=float(values.mean()),
-        std=float(values.std()),
-        p50=float(p50),
-        p95=float(p95),
-        p99=float(p99),
-        most=int(values.max()),
+        mean=mean,
+        std=float(np.sqrt((exact - mean) ** 2 @ counts / n)),
+        p50=at(0.5),
+        p95=at(0.95),
+        p99=at(0.99),
+        most=int(values[-1]),
     )
+
+
+def quantile_of(values: NDArray[np.int64], counts: NDArray[np.int64], share: float) -> float:
+    """The quantile of ascending values, each as often as counted."""
+    upto = np.cumsum(counts)
+    place = share * (int(upto[-1]) - 1)
+    first = int(place)
+    low, high = values[np.searchsorted(upto, (first, min(first + 1, upto[-1] - 1)), "right")]
+    return float(low + (high - low) * (place - first))
+
+
+def _gap_cv(arrival_ps: NDArray[np.int64]) -> float:
+    mean = int(arrival_ps[-1] - arrival_ps[0]) / (len(arrival_ps) - 1)
+    off = 0.0
+    for piece in pieces(len(arrival_ps) - 1):
+        gaps = np.diff(arrival_ps[piece.start : piece.stop + 1]).astype(np.float64)
+        off += float(((gaps - mean) ** 2).sum())
+    return float(np.sqrt(off / (len(arrival_ps) - 1)) / mean)
+
+
+def per_bin(
+    arrival_ps: NDArray[np.int64], bin_ps: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Bins of ``bin_ps`` from the first arrival that hold any, and how many each holds.
+
+    ``arrival_ps`` never decreases.
+    """
+    places: list[NDArray[np.int64]] = []
+    counts: list[NDArray[np.int64]] = []
+    for piece in pieces(len(arrival_ps)):
+        place, count = np.unique((arrival_ps[piece] - arrival_ps[0]) // bin_ps, return_counts=True)
+        if places and places[-1][-1] == place[0]:
+            counts[-1][-1] += count[0]
+            place, count = place[1:], count[1:]
+        if len(place):
+            places.append(place)
+            counts.append(count)
+    return np.concatenate(places), np.concatenate(counts)
 
 
 def peak_to_mean(arrival_ps: NDArray[np.int64]) -> float:
     """Most arrivals in a second (bins from the first arrival) over the mean rate; 1 if no span."""
-    since = arrival_ps - arrival_ps[0]
-    if not since[-1]:
+    span = int(arrival_ps[-1] - arrival_ps[0])
+    if not span:
         return 1.0
-    _, arrived = np.unique(since // PS_PER_S, return_counts=True)
-    rate = (len(since) - 1) * PS_PER_S / int(since[-1])
-    return float(arrived.max() / rate)
+    rate = (len(arrival_ps) - 1) * PS_PER_S / span
+    return float(per_bin(arrival_ps, PS_PER_S)[1].max() / rate)
 
 
 def _load(table: RequestTable, model: Model, span_s: float) -> Load:
-    lengths, back = np.unique(table.input_tokens, return_inverse=True)
-    each = np.array([model.kv_bytes(int(n)) for n in lengths], np.int64)[back]
+    lengths, counts = counted(table.input_tokens)
+    each = np.array([model.kv_bytes(int(n)) for n in lengths], np.int64)
     # The first request opens the span and is not part of its load.
-    rate = 8 * float(each[1:].sum()) / span_s if span_s else 0.0
-    total = table.input_tokens.astype(np.int64) + table.output_tokens
-    most = model.max_tokens
-    beyond = int(np.count_nonzero(total > most)) if most else 0
-    return Load(model.name, spread(each), rate, most, beyond)
+    total = float(each @ counts) - model.kv_bytes(int(table.input_tokens[0]))
+    most, beyond = model.max_tokens, 0
+    if most:
+        for piece in pieces(len(table)):
+            tokens = table.input_tokens[piece].astype(np.int64) + table.output_tokens[piece]
+            beyond += int(np.count_nonzero(tokens > most))
+    rate = 8 * total / span_s if span_s else 0.0
+    return Load(model.name, _spread(each, counts), rate, most, beyond)
 
 
 def _shown(s: Spread) -> str:

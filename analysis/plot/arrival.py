@@ -11,6 +11,7 @@ import numpy as np
 from analysis.plot.style import BLUE, INK, SKY, Plot, blank, label, styled
 from topo.unit import PS_PER_MS, PS_PER_S, show_duration
 from traffic.request import RequestTable
+from traffic.summary import per_bin
 
 _MOST: Final = 600
 _LEAST: Final = 20
@@ -19,12 +20,11 @@ _COUNTED: Final = (PS_PER_S, 100 * PS_PER_MS, 10 * PS_PER_MS, PS_PER_MS)
 
 def arrival(table: RequestTable, name: str) -> Plot:
     """Requests per second from the first arrival on; ``name`` is what the requests are."""
-    since = table.arrival_ps - table.arrival_ps[0]
-    last = int(since[-1])
+    last = table.span_ps
     bin_ps = next((width for width in _COUNTED if last >= _LEAST * width), _COUNTED[-1])
     bins = last // bin_ps + 1
     step = -(-bins // _MOST)
-    place, arrived = np.unique(since // bin_ps, return_counts=True)
+    place, arrived = per_bin(table.arrival_ps, bin_ps)
     steps = -(-bins // step)
     total = np.bincount(place // step, weights=arrived, minlength=steps)
     peak = np.zeros(steps, np.int64)

@@ -14,11 +14,14 @@ from analysis.plot.style import Plot, blank, colour, dash, label, plain_log, sty
 from topo.unit import show_size
 from traffic.model import Model
 from traffic.request import RequestTable
+from traffic.summary import counted, quantile_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 Floats = NDArray[np.float64]
+Counted = tuple[NDArray[np.int64], NDArray[np.int64]]
+"""Distinct sizes, ascending, and how many requests have each."""
 
 _CARRIED = 10
 _MOST = 2000
@@ -27,10 +30,7 @@ _TOLD = 0.01
 
 def length(table: RequestTable, name: str) -> Plot:
     """The tails of input and output tokens; requests without output are told, not drawn."""
-    tokens = {
-        "input": table.input_tokens.astype(np.float64),
-        "output": table.output_tokens.astype(np.float64),
-    }
+    tokens = {"input": counted(table.input_tokens), "output": counted(table.output_tokens)}
     ending = int(np.count_nonzero(table.output_tokens == 0))
     title = f"{label(name, 60)}\n{_exceeded(tokens['input'], 'inputs')}, "
     title += _exceeded(tokens["output"], "outputs")
@@ -41,43 +41,51 @@ def length(table: RequestTable, name: str) -> Plot:
 
 def kv(table: RequestTable, name: str, model: Model) -> Plot:
     """The tail of KV bytes that a request's prompt leaves behind, in MB (10^6 bytes)."""
-    tokens, back = np.unique(table.input_tokens, return_inverse=True)
-    each = np.array([model.kv_bytes(int(n)) for n in tokens], np.float64)[back]
-    high = _high(each)
-    title = f"{label(name, 60)}\n{label(model.name)}: {show_size(float(each.mean()))} a hand-off "
+    tokens, counts = counted(table.input_tokens)
+    each = np.array([model.kv_bytes(int(n)) for n in tokens], np.int64)
+    mean = float(each @ counts) / len(table)
+    high = _high((each, counts))
+    title = f"{label(name, 60)}\n{label(model.name)}: {show_size(mean)} a hand-off "
     title += "on average" + (f", 1 in 100 above {show_size(high)}" if high is not None else "")
-    return _drawn("kv-bytes", {"KV cache": each / 1e6}, title, "KV cache of a request (MB)", "mb")
+    return _drawn(
+        "kv-bytes", {"KV cache": (each, counts)}, title, "KV cache of a request (MB)", "mb", 1e6
+    )
 
 
-def _high(values: Floats) -> float | None:
+def _high(sizes: Counted) -> float | None:
     """What one in a hundred exceeds, where at least ten requests do."""
-    return float(np.quantile(values, 1 - _TOLD)) if len(values) * _TOLD >= _CARRIED else None
+    carried = int(sizes[1].sum()) * _TOLD >= _CARRIED
+    return quantile_of(*sizes, 1 - _TOLD) if carried else None
 
 
-def _exceeded(values: Floats, what: str) -> str:
-    high = _high(values)
+def _exceeded(sizes: Counted, what: str) -> str:
+    high = _high(sizes)
     if high is None:
-        return f"{what} {np.median(values):,.0f} at the median"
+        return f"{what} {quantile_of(*sizes, 0.5):,.0f} at the median"
     return f"1 in 100 {what} above {high:,.0f}"
 
 
-def _drawn(name: str, curves: dict[str, Floats], title: str, axis: str, unit: str) -> Plot:
+def _drawn(
+    name: str, curves: dict[str, Counted], title: str, axis: str, unit: str, scale: float = 1.0
+) -> Plot:
+    """The tails of sizes, shown in units of ``scale``."""
+    most_n = max(int(counts.sum()) for _, counts in curves.values())
     rows: list[tuple[object, ...]] = []
     with styled():
         figure = blank(6.4, 3.6)
         axes = figure.subplots()
-        for place, (called, values) in enumerate(curves.items()):
-            sizes, counts = np.unique(values, return_counts=True)
+        for place, (called, (values, counts)) in enumerate(curves.items()):
+            sizes, n = values / scale, int(counts.sum())
             above = np.cumsum(counts[::-1])[::-1]
             rows += [
-                (called, len(values), float(size), int(over) / len(values))
+                (called, n, float(size), int(over) / n)
                 for size, over in zip(sizes, above, strict=True)
             ]
-            _curve(axes, sizes[sizes > 0], above[sizes > 0], len(values), place, called)
+            _curve(axes, sizes[sizes > 0], above[sizes > 0], n, place, called)
         axes.set(xscale="log", yscale="log")
         low, most = axes.get_xlim()
         axes.set_xlim(low, most * 1.05)
-        axes.set_ylim(0.8 / max(len(values) for values in curves.values()), 1.3)
+        axes.set_ylim(0.8 / most_n, 1.3)
         plain_log(axes, "x", (1,) if most / low > 1000 else (1, 2, 5))
         plain_log(axes, "y", (1,))
         axes.set_xlabel(axis)

@@ -106,6 +106,7 @@ def _requests(
             count=count,
             jitter=jitter,
             seed=seed,
+            progress=lambda share: tell(f"reading the trace, {share:.0%} read"),
         )
 
     def shipped(name: str | None) -> "Model | None":

@@ -8,14 +8,14 @@ Patel et al., "Splitwise", ISCA 2024; Stojkovic et al., "DynamoLLM", arXiv 2408.
 """
 
 import re
-from collections.abc import Iterator
 from datetime import date
 from functools import lru_cache
 from typing import Final
 
 from topo.unit import PS_PER_S
-from traffic.trace.column import cells, header, rows, tokens
-from traffic.trace.record import Format, Record
+from traffic.trace.block import Cells, since
+from traffic.trace.column import TOKEN_DIGITS, cells_in, header, read_rows, tokens
+from traffic.trace.record import Columns, Format, Record
 from traffic.trace.text import Text
 
 _COLUMNS: Final = ("TIMESTAMP", "ContextTokens", "GeneratedTokens")
@@ -27,27 +27,42 @@ _NO_TIME: Final = 2**40
 
 def recognises(first: str) -> bool:
     """Whether the header names at least one of the format's columns."""
-    return any(column in cells(first) for column in _COLUMNS)
+    return any(column in cells_in(first) for column in _COLUMNS)
 
 
-def read(text: Text, lines: Iterator[str], until_ps: int) -> Record:
+def read(text: Text, first: str, until_ps: int) -> Record:
     """The rows, times from the first; stops when `Record.reaches` ``until_ps``."""
-    columns = header(text, next(lines), _COLUMNS)
-    places = [columns.index(column) for column in _COLUMNS]
+    columns = header(text, first, _COLUMNS)
+    at, tokens_in, tokens_out = (columns.index(column) for column in _COLUMNS)
     record = Record()
     start = -1
-    for row in rows(text, lines, columns):
-        at, tokens_in, tokens_out = (row[place] for place in places)
-        time = _time_ps(text, at)
+
+    def one(row: list[str]) -> None:
+        nonlocal start
+        time = _time_ps(text, row[at])
         start = time if start < 0 else start
         record.add(
             text,
             time - start,
-            tokens(text, "ContextTokens", tokens_in),
-            tokens(text, "GeneratedTokens", tokens_out),
+            tokens(text, "ContextTokens", row[tokens_in]),
+            tokens(text, "GeneratedTokens", row[tokens_out]),
         )
-        if record.reaches(until_ps):
-            break
+
+    def many(cells: Cells) -> Columns | None:
+        nonlocal start
+        time = cells.instant(at)
+        given = cells.whole(tokens_in, TOKEN_DIGITS)
+        made = cells.whole(tokens_out, TOKEN_DIGITS)
+        if time is None or given is None or made is None:
+            return None
+        zero = int(time[0][0]) * PS_PER_S + int(time[1][0]) if start < 0 else start
+        arrival = since(time, zero)
+        if arrival is None:
+            return None
+        start = zero
+        return {"arrival_ps": arrival, "input_tokens": given, "output_tokens": made}
+
+    read_rows(text, record, columns, until_ps, one=one, many=many)
     return record
 
 

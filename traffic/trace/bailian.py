@@ -8,7 +8,7 @@ github.com/alibaba-edu/qwen-bailian-usagetraces-anon, Apache-2.0; Wang et al., "
 the Wild", USENIX ATC 2025, arXiv 2506.02634.
 """
 
-from collections.abc import Iterator
+from itertools import chain
 from typing import Annotated, Final
 
 import msgspec
@@ -45,12 +45,12 @@ def recognises(first: str) -> bool:
     return first.lstrip().startswith("{") and '"chat_id"' in first
 
 
-def read(text: Text, lines: Iterator[str], until_ps: int) -> Record:
+def read(text: Text, first: str, until_ps: int) -> Record:
     """The rows, times from the first; stops when `Record.reaches` ``until_ps``."""
     record = Record(block_tokens=BLOCK_TOKENS)
     root: dict[int, int] = {}
     start = -1
-    for line in lines:
+    for line in chain((first,), text.lines()):
         try:
             row = _decode(line)
         except (msgspec.MsgspecError, RecursionError) as error:
@@ -66,7 +66,7 @@ def read(text: Text, lines: Iterator[str], until_ps: int) -> Record:
                 f"{len(blocks)} hash_ids for {row.input_length} input tokens; "
                 f"give at most {most}, one a {BLOCK_TOKENS}-token block"
             )
-        record.prefix.append(blocks)
+        record.add_prefix(blocks)
         parent = row.parent_chat_id
         root[row.chat_id] = row.chat_id if parent < 0 else root.get(parent, parent)
         record.session.append(root[row.chat_id])

@@ -5,36 +5,64 @@ traces hold numbers and short names.
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
+from traffic.trace.block import Cells, cells_of
+from traffic.trace.record import Columns, Record
 from traffic.trace.text import Text
 
-_COUNT: Final = re.compile(r"-?\d{1,12}", re.ASCII)
+TOKEN_DIGITS: Final = 12
+"""The most digits of a number of tokens."""
+
+_COUNT: Final = re.compile(rf"-?\d{{1,{TOKEN_DIGITS}}}", re.ASCII)
 _DECIMAL: Final = re.compile(r"(\d{1,19})(?:\.(\d{1,30}))?", re.ASCII)
 
 
-def cells(line: str) -> list[str]:
+def cells_in(line: str) -> list[str]:
     """The cells of a line without blanks and quotes around them."""
     return [cell.strip().strip('"') for cell in line.split(",")]
 
 
 def header(text: Text, line: str, needed: Sequence[str]) -> list[str]:
     """The columns by name; refuses a header without one of the ``needed``."""
-    found = cells(line)
+    found = cells_in(line)
     for column in needed:
         if column not in found:
             text.refuse(f"column {column} is missing; the header needs {','.join(needed)}")
     return found
 
 
-def rows(text: Text, lines: Iterator[str], columns: Sequence[str]) -> Iterator[list[str]]:
-    """The cells of every line; refuses a line with more or fewer than the header has."""
-    for line in lines:
-        row = cells(line)
-        if len(row) != len(columns):
-            text.refuse(f"{len(row)} cells under {len(columns)} columns; write one a column")
-        yield row
+def read_rows(
+    text: Text,
+    record: Record,
+    columns: Sequence[str],
+    until_ps: int,
+    *,
+    one: Callable[[list[str]], None],
+    many: Callable[[Cells], Columns | None],
+) -> None:
+    """Read rows into a record until it `Record.reaches` ``until_ps``.
+
+    ``many`` gives the columns of a whole block of plain rows, or None; ``one`` adds the cells of
+    one row, or refuses it. Both must take the same row as the same request.
+    """
+    for block in text.blocks():
+        cells = cells_of(block, len(columns))
+        found = many(cells) if cells is not None else None
+        taken = record.extend(text, found, until_ps) if found is not None else 0
+        text.skip(taken)
+        if taken:
+            if record.reaches(until_ps):
+                return
+            continue
+        for line in text.rest():
+            row = cells_in(line)
+            if len(row) != len(columns):
+                text.refuse(f"{len(row)} cells under {len(columns)} columns; write one a column")
+            one(row)
+            if record.reaches(until_ps):
+                return
 
 
 def tokens(text: Text, column: str, cell: str) -> int:

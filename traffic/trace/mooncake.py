@@ -6,7 +6,7 @@ Source: github.com/kvcache-ai/Mooncake FAST25-release, Apache-2.0; Qin et al., "
 FAST 2025, appendix.
 """
 
-from collections.abc import Iterator
+from itertools import chain
 from typing import Annotated, Final
 
 import msgspec
@@ -36,11 +36,11 @@ def recognises(first: str) -> bool:
     return first.lstrip().startswith("{")
 
 
-def read(text: Text, lines: Iterator[str], until_ps: int) -> Record:
+def read(text: Text, first: str, until_ps: int) -> Record:
     """The rows, times from the first; stops when `Record.reaches` ``until_ps``."""
     record = Record(block_tokens=BLOCK_TOKENS)
     start = -1
-    for line in lines:
+    for line in chain((first,), text.lines()):
         try:
             row = _decode(line)
         except (msgspec.MsgspecError, RecursionError) as error:
@@ -55,7 +55,7 @@ def read(text: Text, lines: Iterator[str], until_ps: int) -> Record:
                 f"{len(blocks)} hash_ids for {row.input_length} input tokens; "
                 f"give one a {BLOCK_TOKENS}-token block, the last one partial, or leave them out"
             )
-        record.prefix.append(blocks or [])
+        record.add_prefix(blocks or [])
         if record.reaches(until_ps):
             break
     return record

@@ -5,8 +5,8 @@ trace's own time; its start becomes the start of the run; ``scale_rate`` then di
 ``scale_length`` multiplies all lengths.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from itertools import chain
 from math import isfinite
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -15,7 +15,7 @@ import numpy as np
 
 from topo.unit import show_duration
 from traffic.error import TraceError
-from traffic.request import Prefix, RequestTable, request_table
+from traffic.request import RequestTable
 from traffic.trace.azure import AZURE
 from traffic.trace.bailian import BAILIAN
 from traffic.trace.burstgpt import BURSTGPT
@@ -51,6 +51,7 @@ def trace(
     jitter: bool = True,
     seed: int = 0,
     limit: Limit | None = None,
+    progress: Callable[[float], None] | None = None,
 ) -> Trace:
     """The requests of a trace file.
 
@@ -59,7 +60,8 @@ def trace(
     then left out, since they no longer stand for the tokens. ``count``: at most so many, the first
     ones of the window. ``jitter``: spread arrivals that sit on coarse ticks uniformly inside their
     tick, by ``seed``. ``limit``: bounds on the file. Anything wrong with the file is one
-    `TraceError` with its file and line; rows far behind the window are not read.
+    `TraceError` with its file and line; rows far behind the window are not read. ``progress`` is
+    called now and then with the share of the file that has been read.
     """
     start_ps, end_ps = window_ps or (0, _FOR_EVER)
     if not 0 <= start_ps < end_ps:
@@ -73,7 +75,7 @@ def trace(
         raise TraceError(f"{path}: scale_length {scale_length:g}: write 0.001 to 1000, e.g. 2")
     if count is not None and count < 1:
         raise TraceError(f"{path}: count {count}: write at least 1")
-    read = _SHELF.parsed(_File.at(path), end_ps, limit or Limit())
+    read = _SHELF.parsed(_File.at(path), end_ps, limit or Limit(), progress)
     found, table, exact = read.format, read.table, read.exact
     last_ps = int(table.arrival_ps[-1])
     notes: list[str] = []
@@ -82,8 +84,9 @@ def trace(
     if tick_ps:
         arrival, told = inside_tick(arrival, tick_ps, seed if jitter else None)
         notes.append(told)
-    rows = np.flatnonzero((arrival >= start_ps) & (arrival < end_ps))
-    if not len(rows):
+    # Arrivals never decrease, spread or not.
+    first, after = np.searchsorted(arrival, (start_ps, end_ps)).tolist()
+    if first == after:
         raise TraceError(
             f"{path}: no request between {show_duration(start_ps)} and {show_duration(end_ps)}; "
             f"the rows read end at {show_duration(last_ps)}"
@@ -91,16 +94,18 @@ def trace(
     if window_ps is not None:
         notes.append(
             f"Window {show_duration(start_ps)} to {show_duration(end_ps)} of the trace: "
-            f"{len(rows):,} requests."
+            f"{after - first:,} requests."
         )
-    if count is not None and len(rows) > count:
-        notes.append(f"The first {count:,} of {len(rows):,} requests.")
-        rows = rows[:count]
-    since = arrival[rows] - start_ps
+    if count is not None and after - first > count:
+        notes.append(f"The first {count:,} of {after - first:,} requests.")
+        after = first + count
+    moved = arrival[first:after]
+    if start_ps:
+        moved = moved - start_ps
     if scale_rate != 1:
-        since = np.rint(since / scale_rate).astype(np.int64)
+        moved = np.rint(moved / scale_rate).astype(np.int64)
         notes.append(f"Played {scale_rate:g} times as fast as recorded.")
-    taken = table.take(rows, since)
+    taken = table.between(first, after, moved)
     if scale_length != 1:
         taken = _longer(taken, scale_length, path)
         notes.append(f"Lengths times {scale_length:g}, without prefix blocks.")
@@ -143,14 +148,20 @@ class Shelf:
     def __init__(self) -> None:
         self._parsed: dict[tuple[_File, int, Limit], _Parsed] = {}
 
-    def parsed(self, file: _File, end_ps: int, limit: Limit) -> _Parsed:
+    def parsed(
+        self,
+        file: _File,
+        end_ps: int,
+        limit: Limit,
+        progress: Callable[[float], None] | None = None,
+    ) -> _Parsed:
         """The file as read up to ``end_ps``."""
         key = (file, end_ps, limit)
         if key not in self._parsed:
-            found, record = _read(Text(file.path, limit), end_ps)
+            found, record = _read(Text(file.path, limit, progress), end_ps)
             while len(self._parsed) >= _MOST_SHELVED:
                 del self._parsed[next(iter(self._parsed))]
-            self._parsed[key] = _Parsed(found, _table(record), record.exact)
+            self._parsed[key] = _Parsed(found, record.table(), record.exact)
         return self._parsed[key]
 
     def add(self, other: "Shelf") -> None:
@@ -191,33 +202,14 @@ def _longer(table: RequestTable, by: float, path: Path) -> RequestTable:
 
 
 def _read(text: Text, end_ps: int) -> tuple[Format, Record]:
-    lines = text.lines()
-    first = next(lines, None)
+    first = next(text.lines(), None)
     if first is None:
         raise TraceError(f"{text.path}: empty; give a trace with at least one request")
     for form in FORMATS:
         if form.recognises(first):
-            record = form.read(text, chain((first,), lines), end_ps)
+            record = form.read(text, first, end_ps)
             if not record.arrival_ps:
                 raise TraceError(f"{text.path}: no requests; give a trace with at least one")
             return form, record
     known = "; or ".join(form.shape for form in FORMATS)
     return text.refuse(f"not a known trace format; give {known}")
-
-
-def _table(record: Record) -> RequestTable:
-    prefix = None
-    if any(record.prefix):
-        first = np.zeros(len(record.prefix) + 1, np.int64)
-        np.cumsum([len(blocks) for blocks in record.prefix], out=first[1:])
-        flat = np.fromiter(chain.from_iterable(record.prefix), np.int64, int(first[-1]))
-        prefix = Prefix(first, flat, record.block_tokens)
-    return request_table(
-        arrival_ps=np.array(record.arrival_ps, np.int64),
-        input_tokens=np.array(record.input_tokens, np.int64),
-        output_tokens=np.array(record.output_tokens, np.int64),
-        session=record.session or None,
-        tenant=record.tenant or None,
-        priority=record.priority or None,
-        prefix=prefix,
-    )

@@ -20,13 +20,14 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from traffic.request import NO_SESSION, PRIORITIES, RequestTable
-from traffic.trace.column import cells, header, rows, scaled, tokens
-from traffic.trace.record import Format, Record
+from traffic.trace.block import Cells
+from traffic.trace.column import TOKEN_DIGITS, cells_in, header, read_rows, scaled, tokens
+from traffic.trace.record import LATEST_PS, Columns, Format, Record
 from traffic.trace.text import Text
 
-_LATEST_PS: Final = 2**62
 _DIGITS: Final = {
     "arrival_ps": 0,
     "arrival_ns": 3,
@@ -43,12 +44,12 @@ _EMPTY: Final = {"session": NO_SESSION, "tenant": 0, "priority": 0}
 
 def recognises(first: str) -> bool:
     """Whether the header names a column of the table."""
-    return any(name in (*_DIGITS, *_LENGTHS) for name in cells(first))
+    return any(name in (*_DIGITS, *_LENGTHS) for name in cells_in(first))
 
 
-def read(text: Text, lines: Iterator[str], until_ps: int) -> Record:
+def read(text: Text, first: str, until_ps: int) -> Record:
     """The rows, times from the start of the run; stops when `Record.reaches` ``until_ps``."""
-    columns = header(text, next(lines), _LENGTHS)
+    columns = header(text, first, _LENGTHS)
     for name in columns:
         if columns.count(name) > 1:
             text.refuse(f"column {name[:40]!r} stands twice; keep one")
@@ -61,9 +62,10 @@ def read(text: Text, lines: Iterator[str], until_ps: int) -> Record:
     digits = _DIGITS[arrival[0]]
     record = Record(exact=digits == 0)
     optional = _optional(text, record, columns)
-    for row in rows(text, lines, columns):
+
+    def one(row: list[str]) -> None:
         time = scaled(text, arrival[0], row[at], digits, "1250")
-        if time > _LATEST_PS:
+        if time > LATEST_PS:
             text.refuse(
                 f"{arrival[0]} {row[at][:40]!r} is beyond 4e6 s; count arrivals from the start of "
                 "the run, not from a date"
@@ -76,9 +78,25 @@ def read(text: Text, lines: Iterator[str], until_ps: int) -> Record:
         )
         for place, add in optional:
             add(row[place])
-        if record.reaches(until_ps):
-            break
+
+    def many(cells: Cells) -> Columns | None:
+        found = {"arrival_ps": cells.scaled(at, digits, LATEST_PS)}
+        for name, place in zip(_LENGTHS, (tokens_in, tokens_out), strict=True):
+            found[name] = cells.whole(place, TOKEN_DIGITS)
+        for name in _RANGE:
+            if name in columns:
+                found[name] = _within(cells.whole(columns.index(name), 18), _RANGE[name])
+        if record.block_tokens:
+            return None
+        plain = {name: values for name, values in found.items() if values is not None}
+        return plain if len(plain) == len(found) else None
+
+    read_rows(text, record, columns, until_ps, one=one, many=many)
     return record
+
+
+def _within(values: NDArray[np.int64] | None, most: int) -> NDArray[np.int64] | None:
+    return None if values is None or int(values.max()) > most else values
 
 
 def _optional(
@@ -127,7 +145,7 @@ def _blocks(text: Text, record: Record) -> Callable[[str], None]:
                 f"{len(numbers)} prefix blocks for {record.input_tokens[-1]} input tokens; "
                 f"give at most {most}, one for {record.block_tokens} tokens"
             )
-        record.prefix.append([int(number) for number in numbers])
+        record.add_prefix([int(number) for number in numbers])
 
     return add
 

@@ -17,6 +17,7 @@ from traffic.summary import peak_to_mean
 
 _SHORTEST_PS: Final = 100 * PS_PER_MS
 _EVEN: Final = 0.01
+_AT_ONCE: Final = 2**20
 
 
 def tick(arrival_ps: NDArray[np.int64]) -> int:
@@ -25,10 +26,15 @@ def tick(arrival_ps: NDArray[np.int64]) -> int:
     They do when most rows share their stamp with another row, and nine in ten of the distances
     between stamps lie within 1 % of a whole multiple of their median, which is at least 100 ms.
     """
-    stamps, sizes = np.unique(arrival_ps, return_counts=True)
-    if len(stamps) < 3 or sizes[sizes > 1].sum() * 2 < len(arrival_ps):
+    shared = np.zeros(len(arrival_ps) + 1, np.bool_)
+    np.equal(arrival_ps[1:], arrival_ps[:-1], out=shared[1:-1])
+    count = len(arrival_ps) - int(np.count_nonzero(shared))
+    if count < 3 or int(np.count_nonzero(shared[1:] | shared[:-1])) * 2 < len(arrival_ps):
         return 0
-    gaps = np.diff(stamps)
+    # Half of the distances are at least the median.
+    if (count - 1) * _SHORTEST_PS > 2 * int(arrival_ps[-1] - arrival_ps[0]):
+        return 0
+    gaps = np.diff(arrival_ps[~shared[:-1]])
     median = int(np.median(gaps))
     if median < _SHORTEST_PS:
         return 0
@@ -43,7 +49,8 @@ def inside_tick(
 
     Arrivals stay in recorded order and before the next stamp.
     """
-    stamps, sizes = np.unique(arrival_ps, return_counts=True)
+    first = np.flatnonzero(np.diff(arrival_ps, prepend=arrival_ps[0] - 1))
+    stamps, sizes = arrival_ps[first], np.diff(first, append=len(arrival_ps))
     raw = (
         f"Arrivals are recorded on ticks of about {show_duration(tick_ps)} "
         f"({len(arrival_ps) / len(stamps):.1f} requests a tick, at most {sizes.max()})"
@@ -51,11 +58,19 @@ def inside_tick(
     if seed is None:
         return arrival_ps, f"{raw} and are replayed so: the bursts are an artefact of the ticks."
     room = np.minimum(np.append(np.diff(stamps), tick_ps), tick_ps)
-    group = np.repeat(np.arange(len(stamps)), sizes)
-    place = generator(seed, "tick jitter").random(len(arrival_ps))
-    # Sorting by (tick, place) hands the draws of a tick to its rows in recorded order.
-    place = place[np.lexsort((place, group))]
-    spread = arrival_ps + (place * room[group]).astype(np.int64)
+    draw = generator(seed, "tick jitter")
+    spread = arrival_ps.copy()
+    ends = np.cumsum(sizes)
+    low = 0
+    while low < len(sizes):
+        # Whole ticks, some million rows at once.
+        high = max(low + 1, int(np.searchsorted(ends, first[low] + _AT_ONCE, "right")))
+        group = np.repeat(np.arange(low, high), sizes[low:high])
+        place = draw.random(len(group))
+        # Sorting by (tick, place) hands the draws of a tick to its rows in recorded order.
+        place = place[np.lexsort((place, group))]
+        spread[first[low] : ends[high - 1]] += (place * room[group]).astype(np.int64)
+        low = high
     return spread, (
         f"{raw}; each was moved uniformly inside its tick, in recorded order (seed {seed}). "
         f"Busiest second over mean rate: {peak_to_mean(arrival_ps):.1f} as recorded, "
