@@ -4,7 +4,7 @@ Traces lie in ``KVFABRIC_DATA``, or in ``shared/data`` beside the repository.
 """
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from heapq import heappop, heappush
 from pathlib import Path
@@ -20,6 +20,7 @@ from traffic.handoff import Handoff
 from traffic.instance import Deployment, Pool
 from traffic.model import model
 from traffic.policy.registry import policy
+from traffic.policy.view import View
 from traffic.request import RequestTable
 from traffic.serving import Outcome, serve
 
@@ -53,6 +54,9 @@ class Wire:
 
     def observe(self) -> Table:
         return {}
+
+    def busy_ps(self) -> NDArray[np.int64]:
+        return np.zeros(0, np.int64)
 
     def telemetry(self) -> Telemetry:
         return Telemetry({}, {})
@@ -171,3 +175,111 @@ def azure_code(public_trace: Callable[..., Path]) -> Path:
 @pytest.fixture(scope="session")
 def mooncake_conversation(public_trace: Callable[..., Path]) -> Path:
     return public_trace("conversation_trace.jsonl", "mooncake_conversation_trace.jsonl")
+
+
+class Held:
+    """Prefix blocks that instances hold, whatever the prompt is."""
+
+    def __init__(self, prefill: list[int], decode: list[int], pool: int) -> None:
+        self._prefill = np.array(prefill, np.int64)
+        self._decode = np.array(decode, np.int64)
+        self._pool = pool
+
+    def matched(self, blocks: Sequence[int]) -> NDArray[np.int64]:
+        return np.minimum(self._prefill, len(blocks))
+
+    def matched_decode(self, blocks: Sequence[int]) -> NDArray[np.int64]:
+        return np.minimum(self._decode, len(blocks))
+
+    def best(self, blocks: Sequence[int]) -> int:
+        return min(self._pool, len(blocks))
+
+
+class Links:
+    """A fabric in a state that is told pair by pair."""
+
+    at_ps = 0
+
+    def __init__(
+        self,
+        rate_bps: NDArray[np.int64],
+        utilisation: NDArray[np.float64],
+        paused: NDArray[np.float64],
+        queued_ps: NDArray[np.int64],
+    ) -> None:
+        self._rate, self._busy, self._paused, self._queued = (
+            rate_bps,
+            utilisation,
+            paused,
+            queued_ps,
+        )
+
+    def queued_ps(self, prefill: int | None = None, decode: int | None = None) -> NDArray[np.int64]:
+        return _part(self._queued, prefill, decode)
+
+    def utilisation(
+        self, prefill: int | None = None, decode: int | None = None
+    ) -> NDArray[np.float64]:
+        return _part(self._busy, prefill, decode)
+
+    def paused(self, prefill: int | None = None, decode: int | None = None) -> NDArray[np.float64]:
+        return _part(self._paused, prefill, decode)
+
+    def rate_bps(self, prefill: int | None = None, decode: int | None = None) -> NDArray[np.int64]:
+        return _part(self._rate, prefill, decode)
+
+
+def _part(whole: NDArray[Any], prefill: int | None, decode: int | None) -> NDArray[Any]:
+    rows = slice(None) if prefill is None else prefill
+    return np.asarray(whole[rows, slice(None) if decode is None else decode])
+
+
+class Times:
+    """A token of a prompt takes 1 ms; a decode step 1 ms a sequence and 1 us a token."""
+
+    def prefill_ps(self, tokens: int, cached: int = 0) -> int:
+        return (tokens - cached) * 10**9
+
+    def step_ps(self, batch: int, tokens: int) -> int:
+        return batch * 10**9 + tokens * 10**6
+
+
+@pytest.fixture
+def picture() -> Callable[..., View]:
+    """A view of pools that lie ``hops`` apart, with the given columns of `View` (lists by
+    instance), ``held``, ``held_decode`` and ``pool`` blocks, ``busy``, ``paused`` and ``queued``
+    by pair (any of which adds a network of 100 Gbit/s), and ``times``."""
+
+    def view(
+        hops: list[list[int]],
+        *,
+        held: list[int] | None = None,
+        held_decode: list[int] | None = None,
+        pool: int = 0,
+        busy: list[list[float]] | None = None,
+        paused: list[list[float]] | None = None,
+        queued: list[list[int]] | None = None,
+        times: bool = False,
+        **columns: Any,
+    ) -> View:
+        out = View.idle(np.array(hops, np.int32), columns.pop("decode_capacity_bytes", 0))
+        for name, values in columns.items():
+            if isinstance(values, list):
+                getattr(out, name)[:] = values
+            else:
+                setattr(out, name, values)
+        shape = out.hops.shape
+        if held is not None or held_decode is not None or pool:
+            out.prefix = Held(held or [0] * shape[0], held_decode or [0] * shape[1], pool)
+        if busy is not None or paused is not None or queued is not None:
+            none = np.zeros(shape)
+            out.network = Links(
+                np.full(shape, 10**11, np.int64),
+                none if busy is None else np.array(busy, np.float64),
+                none if paused is None else np.array(paused, np.float64),
+                none.astype(np.int64) if queued is None else np.array(queued, np.int64),
+            )
+        out.time = Times() if times else None
+        return out
+
+    return view

@@ -10,10 +10,27 @@ from numpy.typing import NDArray
 from traffic.policy.balance import LeastLoaded, Random, RoundRobin
 from traffic.policy.choice import Policy, PolicyError
 from traffic.policy.group import StaticGroups
+from traffic.policy.hashing import BoundedConsistentHash, ConsistentHash
 from traffic.policy.network import TopologyAware
+from traffic.policy.sglang import CacheAware, Lmetric
+from traffic.policy.token import PowerOfTwo, TokenJsq, Vllm
 
 POLICIES: Final[dict[str, type[Policy]]] = {
-    kind.name: kind for kind in (Random, RoundRobin, LeastLoaded, StaticGroups, TopologyAware)
+    kind.name: kind
+    for kind in (
+        Random,
+        RoundRobin,
+        LeastLoaded,
+        TokenJsq,
+        Vllm,
+        PowerOfTwo,
+        ConsistentHash,
+        BoundedConsistentHash,
+        CacheAware,
+        Lmetric,
+        StaticGroups,
+        TopologyAware,
+    )
 }
 """Every policy class by its name; its ``settings`` struct holds its parameters and defaults."""
 
