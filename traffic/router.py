@@ -19,6 +19,7 @@ from traffic.ledger import Ledger
 from traffic.local import Local
 from traffic.policy.choice import LATER, NOBODY, REFUSED, Policy, PolicyError, Request, Tie, View
 from traffic.request import PRIORITIES, Prefix
+from traffic.resilience import Hazard
 
 ORDERS: Final = ("prefill_first", "decode_first", "joint")
 
@@ -30,9 +31,9 @@ class Service:
     ``hops`` is prefill x decode instances, links crossed, -1 where there is no path (see
     `traffic.instance.links`); ``latency_ps`` likewise the time of a read request between them
     (`traffic.instance.latencies`), which a pulled hand-off needs. ``order`` is that of choice, one
-    of `ORDERS`; ``local`` tells which prompts their decode instances compute. A colocated service
-    has one list of instances, the prefill pool's and then the decode pool's; its policy is only
-    asked for ``prefill``, over all of them.
+    of `ORDERS`; ``local`` tells which prompts their decode instances compute; ``hazard`` what
+    befalls the instances. A colocated service has one list of instances, the prefill pool's and
+    then the decode pool's; its policy is only asked for ``prefill``, over all of them.
     """
 
     deployment: Deployment
@@ -41,6 +42,7 @@ class Service:
     latency_ps: NDArray[np.int64] | None = None
     order: str = "prefill_first"
     local: Local | None = None
+    hazard: Hazard | None = None
 
     def __post_init__(self) -> None:
         if self.order not in ORDERS:

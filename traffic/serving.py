@@ -2,13 +2,13 @@
 
 One run serves a table of requests, or users who wait for their answers, with one service a model.
 How an instance goes about it is its mode: `traffic.disaggregated` or `traffic.colocated`; events,
-their order and the emulator are in `traffic.loop`. Times are integer picoseconds; the only
-randomness is the policy's and the users'. Not modelled: prefill batches in disaggregated mode,
-failures.
+their order and the emulator are in `traffic.loop`; instances that fail, in `traffic.failover`.
+Times are integer picoseconds; the only randomness is the policy's and the users'. Not modelled:
+prefill batches in disaggregated mode.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 import numpy as np
@@ -19,14 +19,17 @@ from traffic.book import Book
 from traffic.colocated import Colocated
 from traffic.disaggregated import Disaggregated
 from traffic.emulator import Emulator, Table
+from traffic.failover import Failover
 from traffic.instance import Deployment
-from traffic.ledger import REJECTED, Ledger
+from traffic.ledger import FAILED, REJECTED, Ledger
 from traffic.loop import Crowd, Loop
 from traffic.mode import Serving, ServingError
 from traffic.policy.choice import Policy, check_reach
 from traffic.release import Releases
 from traffic.request import RequestTable
 from traffic.router import Router, Service
+from traffic.spell import spells
+from traffic.toll import Toll
 
 DEFAULT_CONTROL_DELAY_PS: Final = 20 * PS_PER_US
 """From a decision to its effect: routers need tens of microseconds."""
@@ -39,15 +42,18 @@ class Outcome:
     requests: one row a request, int64, -1 where not reached: ``request arrival_ps input_tokens
     output_tokens kv_bytes session model tenant priority prefill decode prefill_start_ps
     prefill_end_ps kv_ready_ps decode_start_ps first_token_ps finish_ps preemptions status`` (0
-    finished, 1 in flight when the run ended, 2 rejected) and `traffic.book.MOMENTS`. ``kv_bytes``
-    is the cache of the prompt. ``prefill`` and ``decode`` number instances over all services, each
-    pool for itself. A request without output ends with its prefill: no hand-off, no first token.
+    finished, 1 in flight when the run ended, 2 rejected, 3 failed) and `traffic.book.MOMENTS`.
+    ``kv_bytes`` is the cache of the prompt. ``prefill`` and ``decode`` number instances over all
+    services, each pool for itself; of a request that was tried again, those of its last attempt,
+    like all its times. A request without output ends with its prefill: no hand-off, no first token.
     Where nothing is handed over the cache is ready, and decoding starts, when the prefill ends;
     where the prefill makes the first token, that is its time too.
 
     flows: all submitted `FLOW` rows; a flow's hand-off carries the request's number.
     end_ps: when the run ended. notes: plain sentences on what a reader should know.
     steps: that have ended on every decode or colocated instance, by its number.
+    toll: what failures cost each request, `traffic.toll.COLUMNS`; spells: how each outage went,
+    `traffic.spell.COLUMNS`; strays: flows of hand-offs that were abandoned. Empty without hazards.
     """
 
     requests: Table
@@ -55,6 +61,9 @@ class Outcome:
     end_ps: int
     notes: tuple[str, ...] = ()
     steps: tuple[int, ...] = ()
+    toll: Table = field(default_factory=dict)
+    spells: Table = field(default_factory=dict)
+    strays: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
 
 
 def serve(
@@ -116,6 +125,7 @@ def serve_all(
         )
     loop = Loop(ledger, emulator, control_delay_ps, crowd)
     book = Book(emulator, len(ledger))
+    toll = Toll(len(ledger) if any(service.hazard for service in services) else 0)
     for service in services:
         router = Router(service, ledger, prefix, chunk_tokens=rules.chunk_tokens, seed=seed)
         releases = Releases(
@@ -128,18 +138,38 @@ def serve_all(
         )
         if rules.mode == "colocated":
             loop.stations.append(Colocated(loop, router, releases, rules))
-        else:
-            check_reach(service.policy, service.hops)
+            continue
+        check_reach(service.policy, service.hops)
+        hazard = service.hazard
+        if hazard is None:
             loop.stations.append(Disaggregated(loop, router, releases, rules))
+        else:
+            loop.stations.append(Failover(loop, router, releases, rules, hazard, toll, seed))
     loop.go(until_ps, progress)
     table = ledger.table(book.moments, loop.end_ps)
-    _number_on(table, services, rules)
-    return Outcome(
+    before = _number_on(table, services, rules)
+    flows = book.table()
+    outcome = Outcome(
         table,
-        book.table(),
+        flows,
         loop.end_ps,
         tuple(_notes(table, services)),
         tuple(steps for station in loop.stations for steps in station.steps),
+    )
+    if not len(toll.attempts):
+        return outcome
+    found = [
+        (spell, int(before[number, side]))
+        for number, station in enumerate(loop.stations)
+        if isinstance(station, Failover)
+        for side, watch in enumerate(station.watch)
+        for spell in watch.spells
+    ]
+    return replace(
+        outcome,
+        toll=toll.table(flows, ledger.arrived),
+        spells=spells(found, loop.end_ps),
+        strays=toll.stray_flows(),
     )
 
 
@@ -150,6 +180,11 @@ def _check(services: Sequence[Service], rules: Serving, control_delay_ps: int) -
         )
     for service in services:
         if rules.mode == "colocated":
+            if service.hazard is not None:
+                raise ServingError(
+                    "faults of instances with serving.mode colocated: not modelled; write "
+                    "mode: disaggregated, or leave the faults out"
+                )
             continue
         prefill, decode = service.deployment.prefill, service.deployment.decode
         shape = (len(prefill.instances), len(decode.instances))
@@ -165,8 +200,8 @@ def _check(services: Sequence[Service], rules: Serving, control_delay_ps: int) -
             )
 
 
-def _number_on(table: Table, services: Sequence[Service], rules: Serving) -> None:
-    """Count instances over all services, from their numbers within each."""
+def _number_on(table: Table, services: Sequence[Service], rules: Serving) -> NDArray[np.int64]:
+    """Count instances over all services, from their numbers within each; the first of each."""
     sizes = np.array(
         [
             (len(s.deployment.prefill.instances), len(s.deployment.decode.instances))
@@ -181,6 +216,7 @@ def _number_on(table: Table, services: Sequence[Service], rules: Serving) -> Non
     for side, name in enumerate(("prefill", "decode")):
         number = np.asarray(table[name], np.int64)
         table[name] = np.where(number < 0, -1, number + before[model, side])
+    return before
 
 
 def _notes(table: Table, services: Sequence[Service]) -> list[str]:
@@ -191,6 +227,12 @@ def _notes(table: Table, services: Sequence[Service]) -> list[str]:
         notes.append(
             f"{rejected} request(s) were rejected: their context needs more KV memory than a "
             f"decode instance has ({most} bytes)."
+        )
+    failed = int(np.count_nonzero(table["status"] == FAILED))
+    if failed:
+        notes.append(
+            f"{failed} request(s) failed: instances died and no further attempt was allowed, or "
+            "nobody healthy could be found in time."
         )
     empty = int(np.count_nonzero(table["output_tokens"] == 0))
     if empty:
