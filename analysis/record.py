@@ -47,13 +47,15 @@ REQUESTS: Final = (
     "decode_start_ps",
     "first_token_ps",
     "finish_ps",
+    "prompt_steps",
     "preemptions",
     "status",
 )
 """Columns of the request table, all int64.
 
 ``model``, ``prefill`` and ``decode`` are numbers, instances being counted over all models.
-``preemptions`` counts how often the request lost its place in decode memory.
+``prompt_steps`` counts the steps that passed while a prompt was computed, more than 1 where it was
+cut into chunks. ``preemptions`` counts how often the request lost its place in decode memory.
 
 The moments of a hand-off are those of `traffic.book.MOMENTS`; a request that needed none has -1
 there and ``kv_ready_ps`` equal to ``prefill_end_ps``."""

@@ -38,6 +38,7 @@ class Colocated:
         for pool in pools:
             rules.check_batch(pool.max_batch)
         self._batch = [batch for pool in pools for batch in batches(pool, rules, priority)]
+        self._began: dict[int, int] = {}  # steps made before, by prompt under way
         self._first = loop.batches(self, len(self._batch))
 
     @property
@@ -81,12 +82,14 @@ class Colocated:
         for request in began:
             if ledger.prefill_start_ps[request] < 0:
                 ledger.prefill_start_ps[request] = now
+                self._began[request] = running.steps
         for request in evicted:
             ledger.preemptions[request] += 1
         for request in prefilled:
             if ledger.prefill_end_ps[request] >= 0:
                 continue
             ledger.prefill_end_ps[request] = now
+            ledger.prompt_steps[request] = running.steps - self._began.pop(request)
             if ledger.output_tokens[request]:
                 ledger.decode[request] = batch
                 ledger.kv_ready_ps[request] = now

@@ -50,6 +50,7 @@ class Ledger:
         self.model = array("q", [0]) * room
         self.prefill = array("q", [-1]) * room
         self.decode = array("q", [-1]) * room
+        self.prompt_steps = array("q", [1]) * room
         self.preemptions = array("q", [0]) * room
         self.status = array("q", [IN_FLIGHT]) * room
         self.prefill_start_ps = array("q", [-1]) * room
@@ -96,5 +97,5 @@ _COLUMNS: Final = (
     *("arrival_ps", "input_tokens", "output_tokens", "kv_bytes"),
     *("session", "model", "tenant", "priority", "prefill", "decode"),
     *TIMES,
-    *("preemptions", "status"),
+    *("prompt_steps", "preemptions", "status"),
 )

@@ -64,6 +64,7 @@ def cell(
                 decode,
                 first,
                 finish,
+                np.ones(count, np.int64),  # its prompt in one step
                 *([np.zeros(count, np.int64)] * 2),  # never preempted, finished
             ),
             strict=True,

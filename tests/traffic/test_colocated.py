@@ -197,6 +197,7 @@ def test_a_lone_request_takes_its_chunks_and_one_decode_step_less_than_tokens(
     assert got["first_token_ps"] == got["prefill_end_ps"] == 7 + took
     decode = 49 * cost.base_ps(1) + cost.kv_ps(LLAMA.kv_bytes_sum(701, 49))
     assert got["finish_ps"] == 7 + took + decode
+    assert got["prompt_steps"] == len(parts)
     assert got["prefill"] == got["decode"]
     assert got["handoff_release_ps"] == -1
     assert not len(outcome.flows)
