@@ -22,6 +22,7 @@ from typing import Final
 
 from topo.unit import PS_PER_MS, show_duration
 from traffic.batch import batches
+from traffic.holding import Held
 from traffic.layer import all_layers, chunks
 from traffic.ledger import FINISHED, REJECTED
 from traffic.line import Line
@@ -65,6 +66,15 @@ class Disaggregated:
         self._whole = all_layers(prefill.model)
         how = deployment.handoff
         self._chunks = chunks(prefill.model, how.layers_per_chunk) if how.layer_wise else ()
+        self._span: dict[int, tuple[int, int]] = {}  # when layers are computed, for their release
+        self._cache = cache = releases.prompts
+        if cache is not None or releases.holding is not None:
+            sizes = len(prefill.instances), len(decode.instances)
+            self._view.prefix = (
+                Held(sizes, None, releases.holding, None)
+                if cache is None
+                else Held(sizes, cache.holding, releases.holding, cache.first)
+            )
 
     def _need(self, request: int) -> int:
         """The decode memory of the whole sequence."""
@@ -89,6 +99,8 @@ class Disaggregated:
         """Ask the router where a request goes."""
         ledger, view = self._ledger, self._view
         view.now_ps = now
+        if self._cache is not None:
+            self._cache.expire(now)
         chosen, decode, local = self._router.place(request, view, self._need(request))
         if chosen < 0:
             self._unplaced(request, chosen, now)
@@ -101,7 +113,7 @@ class Disaggregated:
         ledger.prefill[request] = chosen
         view.prefill_requests[chosen] += 1
         view.prefill_tokens[chosen] += ledger.input_tokens[request]
-        took = self._prompt[chosen].prefill_ps(ledger.input_tokens[request])
+        took = self._expected(request, chosen)
         view.prefill_free_ps[chosen] = max(int(view.prefill_free_ps[chosen]), now) + took
         self._queue[chosen].add(request)
         if not self._busy[chosen]:
@@ -144,11 +156,26 @@ class Disaggregated:
         request = self._queue[instance].take()
         self._busy[instance] = True
         self._view.prefill_running[instance] = 1
-        ledger = self._ledger
-        took = self._prompt[instance].prefill_ps(ledger.input_tokens[request])
-        ledger.prefill_start_ps[request] = now
-        self._loop.at(now + took, PREFILL_END, request)
-        if self._chunks and ledger.output_tokens[request]:
+        self._ledger.prefill_start_ps[request] = now
+        tokens = self._ledger.input_tokens[request]
+        if self._cache is None:
+            took = self._prompt[instance].prefill_ps(tokens)
+            self._compute(request, now, now + took, now)
+        else:
+            self._cache.start(request, tokens, instance, now, self._compute)
+
+    def _expected(self, request: int, instance: int) -> int:
+        """The prefill's time as the router predicts it."""
+        tokens = self._ledger.input_tokens[request]
+        if self._cache is None:
+            return self._prompt[instance].prefill_ps(tokens)
+        return self._cache.expected_ps(request, tokens, instance)
+
+    def _compute(self, request: int, begin: int, end: int, now: int) -> None:
+        """The layers of a prompt are computed from begin to end, as is known now."""
+        self._loop.at(end, PREFILL_END, request)
+        if self._chunks and self._ledger.output_tokens[request]:
+            self._span[request] = (begin, end - begin)
             self._choose_decode(request, now)
 
     def prefilled(self, request: int, now: int) -> None:
@@ -160,8 +187,12 @@ class Disaggregated:
         view.prefill_tokens[instance] -= ledger.input_tokens[request]
         view.prefill_running[instance] = 0
         self._busy[instance] = False
+        if self._cache is not None:
+            self._cache.end(request, ledger.input_tokens[request], instance, now)
         if self._queue[instance]:
             self._start_prefill(instance, now)
+        else:
+            view.prefill_free_ps[instance] = now
         if not ledger.output_tokens[request]:
             self._finish(request, now)
         elif not self._chunks:
@@ -211,8 +242,7 @@ class Disaggregated:
             release += delay + int(self._latency[prefill, decode])
         parts = [(release, self._whole)]
         if self._chunks:
-            start = ledger.prefill_start_ps[request]
-            took = self._prompt[prefill].prefill_ps(tokens)
+            start, took = self._span.pop(request)
             parts = [
                 (max(start + took * done // self._whole.total, now) + delay, layers)
                 for layers, done in self._chunks

@@ -30,6 +30,7 @@ from traffic.measured import Measured, Measurements
 from traffic.model import Model
 from traffic.reshard import check_pair, rank_pairs
 from traffic.step import Roofline, StepTime
+from traffic.tier import Caching
 
 DEFAULT_MAX_BATCH = 256
 """Sequences in one decode batch at most (the default of vLLM's max_num_seqs in its V1 engine)."""
@@ -253,7 +254,8 @@ class Pool:
 class Deployment:
     """A prefill and a decode pool of one model, and how the cache moves between them.
 
-    ``servers`` is the server of each host, where hosts share one.
+    ``servers`` is the server of each host, where hosts share one; ``cache`` the tiers in which
+    prefill instances keep prefix blocks, if they do.
 
     Refuses different models or KV formats, degrees that `traffic.reshard.check_pair` does, weights
     that do not fit, and a host in both pools.
@@ -263,6 +265,7 @@ class Deployment:
     decode: Pool
     handoff: Handoff = field(default_factory=Handoff)
     servers: Mapping[int, int] = field(default_factory=dict)
+    cache: Caching | None = None
 
     def __post_init__(self) -> None:
         one, other = self.prefill, self.decode

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from topo.unit import PS_PER_S
 from traffic.emulator import Emulator
+from traffic.errand import request_of
 from traffic.ledger import FINISHED, Ledger
 from traffic.release import Releases
 
@@ -231,8 +232,7 @@ class Loop:
         if len(self.stations) == 1:
             parts = [(self.stations[0].releases, completions)]
         else:
-            # A control message carries -1 - request.
-            requests = (r if r >= 0 else -1 - r for r in completions["handoff"].tolist())
+            requests = map(request_of, completions["handoff"].tolist())
             whose = np.array([self.ledger.model[request] for request in requests])
             parts = [
                 (station.releases, completions[whose == number])

@@ -17,11 +17,13 @@ from traffic.book import Book
 from traffic.cache import BlockCache, missing_tokens
 from traffic.copier import Copier
 from traffic.emulator import FLOW
+from traffic.errand import of_pool
 from traffic.handoff import entropy, flows
+from traffic.holding import Holding
 from traffic.instance import Deployment, Pool
 from traffic.layer import Layers
 from traffic.orchestration import Boundary, Dispatcher
-from traffic.request import Prefix
+from traffic.prompt import Blocks, PromptCache, block_bytes
 
 
 @dataclass(slots=True)
@@ -60,7 +62,7 @@ class Releases:
         *,
         seed: int,
         delay_ps: int,
-        prefix: Prefix | None = None,
+        prefix: Blocks | None = None,
         priority: Sequence[int] = (),
     ) -> None:
         self._deployment = deployment
@@ -77,7 +79,11 @@ class Releases:
         lanes = deployment.servers if how.staging == "host" else {}
         self._copier = Copier(how.copy_bps, lanes) if how.copy_bps else None
         self._prefix = prefix
+        self.holding: Holding | None = None
+        """Which decode instance holds which blocks, where they keep some."""
         self._caches = self._kept(deployment.decode) if how.cache_bytes and prefix else []
+        self.prompts: PromptCache | None = None
+        """The caches of the prefill side, whose pool shares the emulator."""
         self._turn: dict[tuple[bool, int], int] = {}
         self._open: dict[int, _Open] = {}
         self._stray: set[int] = set()  # flows that no request waits for
@@ -88,13 +94,16 @@ class Releases:
 
     def _kept(self, pool: Pool) -> list[BlockCache]:
         assert self._prefix is not None
-        each = max(1, pool.kv_bytes(self._prefix.block_tokens))
-        return [BlockCache(self._handoff.cache_bytes // each) for _ in pool.instances]
+        most = self._handoff.cache_bytes // block_bytes(pool, self._prefix.block_tokens)
+        self.holding = Holding(len(pool.instances))
+        return [BlockCache(most, self.holding, i) for i in range(len(pool.instances))]
 
     @property
     def under_way(self) -> bool:
-        """Whether the emulator has something of a hand-off to deliver."""
-        return bool(self._open) or self._loose > 0
+        """Whether the emulator has something of a hand-off or of the pool to deliver."""
+        if self._open or self._loose > 0:
+            return True
+        return self.prompts is not None and self.prompts.under_way
 
     def send(
         self,
@@ -128,10 +137,12 @@ class Releases:
             self._post(request, opened, start, now_ps)
 
     def abandon(self, request: int) -> None:
-        """Nobody waits any more for a hand-off, if it is under way; what was released goes on."""
+        """Nobody waits any more for a hand-off or a prompt's reads; what was released goes on."""
         opened = self._open.pop(request, None)
         if opened is not None:
             self._leave(opened)
+        if self.prompts is not None:
+            self.prompts.give_up(request)
 
     def reset(self, request: int) -> None:
         """Write the moments of a hand-off as not reached."""
@@ -241,6 +252,9 @@ class Releases:
     def ready(self, completions: NDArray[np.void]) -> Iterator[tuple[int, int]]:
         """The hand-offs that `COMPLETION` rows complete: (request, when its cache is ready)."""
         for flow, number, finish in completions.tolist():
+            if self.prompts is not None and of_pool(number):
+                self.prompts.arrived(flow, finish)
+                continue
             request = number if number >= 0 else -1 - number
             if flow in self._stray:
                 self._stray.remove(flow)

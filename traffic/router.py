@@ -18,7 +18,8 @@ from traffic.instance import Deployment
 from traffic.ledger import Ledger
 from traffic.local import Local
 from traffic.policy.choice import LATER, NOBODY, REFUSED, Policy, PolicyError, Request, Tie, View
-from traffic.request import PRIORITIES, Prefix
+from traffic.prompt import Blocks
+from traffic.request import PRIORITIES
 from traffic.resilience import Hazard
 
 ORDERS: Final = ("prefill_first", "decode_first", "joint")
@@ -81,7 +82,7 @@ class Router:
         self,
         service: Service,
         ledger: Ledger,
-        prefix: Prefix | None = None,
+        prefix: Blocks | None = None,
         *,
         chunk_tokens: int = 0,
         seed: int = 0,
