@@ -65,6 +65,9 @@ class Free:
     def observe(self) -> Table:
         return {}
 
+    def busy_ps(self) -> NDArray[np.int64]:
+        return np.zeros(0, np.int64)
+
     def telemetry(self) -> Telemetry:
         return Telemetry({}, {})
 

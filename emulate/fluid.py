@@ -320,6 +320,30 @@ class FluidEmulator:
             "utilisation": self._seen.copy(),
         }
 
+    def busy_ps(self) -> NDArray[np.int64]:
+        """The time that the wire bytes sent by now take at every port's rate, by port."""
+        sent, share = self._sent.copy(), self._shares()
+        for row in np.flatnonzero(self._state["rate"] > 0).tolist():
+            sent[self._paths[row]] += int(self._state["wire"][row] * share[row])
+        return self._time_of(sent)
+
+    def _time_of(self, sent: NDArray[np.int64]) -> NDArray[np.int64]:
+        rates = np.asarray(self._rate_of, np.float64)
+        return np.rint(sent * (8 * PS_PER_S / rates)).astype(np.int64)
+
+    def _shares(self) -> NDArray[np.float64]:
+        """How much of every flow has been sent by now, in order of submission, 0 to 1."""
+        column = {name: values[: len(self._requests)] for name, values in self._state.items()}
+        flowing = column["rate"] > 0
+        passed = (self._now - column["since"]) / PS_PER_S
+        left = np.where(flowing, column["left"] - column["rate"] * passed, 0.0)
+        volume = column["wire"] * 8.0
+        if self._efficiency is not None:
+            sizes = np.array([request.size for request in self._requests], np.int64)
+            volume = sizes / self._efficiency * 8
+        started = ((column["gone"] >= 0) & ~flowing).astype(np.float64)
+        return np.where(flowing, 1 - left / np.maximum(volume, 1.0), started)
+
     def telemetry(self) -> Telemetry:
         """Tables up to the present time; what the fluid does not know is 0."""
         count = len(self._requests)
@@ -327,12 +351,7 @@ class FluidEmulator:
         column = {name: values[:count] for name, values in self._state.items()}
         flowing = column["rate"] > 0
         started = (column["gone"] >= 0) & ~flowing
-        passed = (self._now - column["since"]) / PS_PER_S
-        left = np.where(flowing, column["left"] - column["rate"] * passed, 0.0)
-        volume = column["wire"] * 8.0
-        if self._efficiency is not None:
-            volume = submitted[:, 4] / self._efficiency * 8
-        share = np.where(flowing, 1 - left / np.maximum(volume, 1.0), started.astype(np.float64))
+        share = self._shares()
         size, cuts = submitted[:, 4], np.maximum(submitted[:, 5], 1)
         longer = size % cuts
         total = longer * -(-(size // cuts + 1) // self._mtu)
@@ -358,12 +377,11 @@ class FluidEmulator:
         for row in np.flatnonzero(flowing).tolist():
             sent[self._paths[row]] += int(column["wire"][row] * share[row])
             frame_count[self._paths[row]] += packets[row]
-        rates = np.asarray(self._rate_of, np.float64)
         ports: Table = {
             "port": np.arange(self._count, dtype=np.int64),
             "tx_bytes": sent,
             "tx_packets": frame_count,
-            "busy_ps": np.rint(sent * (8 * PS_PER_S / rates)).astype(np.int64),
+            "busy_ps": self._time_of(sent),
         }
         for name in ("paused_ps", "pauses", "marked", "drops", "max_queue_bytes", "blocked_ps"):
             ports[name] = np.zeros(self._count, np.int64)

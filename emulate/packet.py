@@ -203,6 +203,11 @@ class PacketEmulator:
         state = self._engine.observe()
         return {"port": np.arange(len(state["paused"]), dtype=np.int32), **state}
 
+    def busy_ps(self) -> NDArray[np.int64]:
+        """The time that every port has spent sending by now, by port."""
+        busy: NDArray[np.int64] = self._engine.port_table()["busy_ps"]
+        return busy
+
     def effort(self) -> dict[str, int]:
         """What the run took: nothing that belongs to its results.
 

@@ -242,6 +242,10 @@ class Background:
         """Link state, the background's share included."""
         return self._emulator.observe()
 
+    def busy_ps(self) -> NDArray[np.int64]:
+        """The time that every port has spent sending by now, the background's included."""
+        return self._emulator.busy_ps()
+
     def telemetry(self) -> Telemetry:
         """Tables of everything: the caller's flows; the ports with all traffic on them.
 

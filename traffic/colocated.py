@@ -35,6 +35,7 @@ class Colocated:
         self._pool: list[Pool] = [pool for pool in pools for _ in pool.instances]
         self._least = max(pool.kv_capacity_bytes for pool in pools)
         self._view = View.idle(router.service.hops, self._least)
+        self._view.network = router.service.network
         for pool in pools:
             rules.check_batch(pool.max_batch)
         self._batch = [batch for pool in pools for batch in batches(pool, rules, priority)]

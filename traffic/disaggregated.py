@@ -54,6 +54,7 @@ class Disaggregated:
         self._capacity = decode.kv_capacity_bytes
         self._latency = router.service.latency_ps if deployment.handoff.pull else None
         self._view = View.idle(router.service.hops, self._capacity)
+        self._view.network = router.service.network
         self._queue = [Line(priority) for _ in prefill.instances]
         self._busy = [False] * len(prefill.instances)
         self._waiting = [Line(priority) for _ in decode.instances]

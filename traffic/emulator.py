@@ -116,6 +116,10 @@ class Emulator(Protocol):
         ``queued_bytes paused utilisation``, latched at fixed ticks."""
         ...
 
+    def busy_ps(self) -> NDArray[np.int64]:
+        """The time that every port has spent sending by now, one entry a port."""
+        ...
+
     def telemetry(self) -> Telemetry:
         """Tables of everything up to the present time."""
         ...

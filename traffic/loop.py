@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from topo.unit import PS_PER_S
-from traffic.emulator import Emulator
+from traffic.emulator import Emulator, Table
 from traffic.errand import request_of
 from traffic.ledger import FINISHED, Ledger
 from traffic.release import Releases
@@ -89,6 +89,17 @@ class Crowd(Protocol):
         ...
 
 
+class Picture(Protocol):
+    """What someone wants to know of the links from time to time."""
+
+    staleness_ps: int
+    """How long a picture is kept."""
+
+    def look(self, state: Table, busy_ps: NDArray[np.int64], now_ps: int) -> None:
+        """Take a new one, of the emulator's ``observe`` and ``busy_ps``."""
+        ...
+
+
 class Loop:
     """The events of one run, its ledger and its emulator.
 
@@ -114,6 +125,14 @@ class Loop:
         self._next = -1  # the next row of a table to arrive, and when
         self._arrival = _NEVER
         self._done = 0
+        self._since = 0  # the last time that something happened
+        self._pictures: list[Picture] = []
+        self._seen = 0  # when the last pictures were taken
+
+    def watch(self, picture: Picture) -> None:
+        """Let pictures of the links be taken at all multiples of its staleness, which must be that
+        of the others. The links are idle at first."""
+        self._pictures.append(picture)
 
     def batches(self, station: Station, count: int) -> int:
         """Numbers for the batches of a station, from the one that is returned."""
@@ -172,14 +191,20 @@ class Loop:
             at = self._events[0][0] if self._events else _NEVER
             if self._arrival < at:
                 at = self._arrival
-            least = min(self.end_ps + STALL_PS if at == _NEVER else at, until)
-            if one.under_way if one is not None else any(part.under_way for part in releases):
-                advance = self._emulator.advance(least)
+            least = min(self._since + STALL_PS if at == _NEVER else at, until)
+            flying = one.under_way if one is not None else any(r.under_way for r in releases)
+            look = self._due(least, flying) if self._pictures else _NEVER
+            if flying:
+                advance = self._emulator.advance(min(least, look))
                 self.end_ps = advance.now_ps
                 if advance.completions.size:
+                    self._since = self.end_ps
                     self._complete(advance.completions)
                     continue
-            self.end_ps = least
+            if look <= least:
+                self._take_pictures(look)
+                continue
+            self.end_ps = self._since = least
             if at > least:
                 break
             self._happen(at)
@@ -188,6 +213,23 @@ class Loop:
                 progress(told, count)
         if progress is not None:
             progress(self._done, count)
+
+    def _due(self, least: int, flying: bool) -> int:
+        """When the next pictures are due: the next time of all while flows are under way, whose
+        ends nobody knows yet, else the last one up to the next event."""
+        each = self._pictures[0].staleness_ps
+        if not flying:
+            tick = least // each * each
+            return tick if tick > self._seen else _NEVER
+        tick = -(-self.end_ps // each) * each
+        return tick if tick > self._seen else tick + each
+
+    def _take_pictures(self, now: int) -> None:
+        self._emulator.advance(now)
+        self.end_ps = self._seen = now
+        state, busy = self._emulator.observe(), self._emulator.busy_ps()
+        for picture in self._pictures:
+            picture.look(state, busy, now)
 
     def _follow(self) -> None:
         """Look at the next arrival of the table."""

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from traffic.instance import Deployment
 from traffic.ledger import Ledger
 from traffic.local import Local
+from traffic.network import Network
 from traffic.policy.choice import LATER, NOBODY, REFUSED, Policy, PolicyError, Request, Tie, View
 from traffic.prompt import Blocks
 from traffic.request import PRIORITIES
@@ -32,7 +33,8 @@ class Service:
     ``hops`` is prefill x decode instances, links crossed, -1 where there is no path (see
     `traffic.instance.links`); ``latency_ps`` likewise the time of a read request between them
     (`traffic.instance.latencies`), which a pulled hand-off needs. ``order`` is that of choice, one
-    of `ORDERS`; ``local`` tells which prompts their decode instances compute; ``hazard`` what
+    of `ORDERS`; ``local`` tells which prompts their decode instances compute;
+    ``network`` is for a policy that looks at its state; ``hazard`` what
     befalls the instances. A colocated service has one list of instances, the prefill pool's and
     then the decode pool's; its policy is only asked for ``prefill``, over all of them.
     """
@@ -43,6 +45,7 @@ class Service:
     latency_ps: NDArray[np.int64] | None = None
     order: str = "prefill_first"
     local: Local | None = None
+    network: Network | None = None
     hazard: Hazard | None = None
 
     def __post_init__(self) -> None:

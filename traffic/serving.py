@@ -135,6 +135,8 @@ def serve_all(
             delay_ps=control_delay_ps,
             prefix=prefix,
             priority=ledger.priority,
+        if service.network is not None:
+            loop.watch(service.network)
         )
         if rules.mode == "colocated":
             loop.stations.append(Colocated(loop, router, releases, rules))
