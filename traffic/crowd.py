@@ -7,13 +7,16 @@ other times. With throughput X, mean response R and mean thought Z, N = X (R + Z
 response-time law (Denning and Buzen, Computing Surveys 10(3), 1978).
 
 What a user asks is drawn from a profile, thoughts being exponential, or follows the sessions of an
-agent (`traffic.session`), one after the other, with its pauses for tools and thought. Requests
-carry no prefix blocks.
+agent (`traffic.session`), one after the other, with its pauses for tools and thought; only these
+carry prefix blocks.
 """
 
 from array import array
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
 
 from traffic.draw import draw
 from traffic.error import RequestError
@@ -28,24 +31,37 @@ _BLOCK = 64
 
 
 class Turn(NamedTuple):
-    """A request of a user, and the thought before it; ``session`` counts the user's own."""
+    """A request of a user, and the thought before it; ``session`` counts the user's own, and
+    ``row`` is what is played of it."""
 
     input_tokens: int
     output_tokens: int
     pause_ps: int
     session: int = NO_SESSION
+    row: int = -1
 
 
 class Script(Protocol):
-    """What users ask, each turn by turn."""
+    """What users ask, each turn by turn.
+
+    ``block_tokens`` are those of a prefix block, 0 where requests have none.
+    """
+
+    block_tokens: int
 
     def turn(self, user: int) -> Turn:
         """The next turn of a user."""
         ...
 
+    def blocks(self, turn: Turn, session: int) -> NDArray[np.int64]:
+        """The prefix blocks of a turn, whose session is the given one of all that are played."""
+        ...
+
 
 class Talk:
     """Single requests of a profile, or of each tenant's own, after exponential thoughts."""
+
+    block_tokens = 0
 
     def __init__(self, lengths: Sequence[Lengths], think_ps: int, seed: int) -> None:
         self._lengths = lengths  # of every user, again and again
@@ -68,6 +84,10 @@ class Talk:
             self._turns[user] = [Turn(i, o, round(thought)) for i, o, thought in rows]
         return self._turns[user][place % _BLOCK]
 
+    def blocks(self, turn: Turn, session: int) -> NDArray[np.int64]:  # noqa: ARG002 -- has none
+        """None."""
+        return np.zeros(0, np.int64)
+
 
 class Work:
     """Sessions of an agent, drawn for each user from one pool and played to their ends."""
@@ -75,6 +95,7 @@ class Work:
     def __init__(self, played: Played, seed: int) -> None:
         self._played = played
         self._seed = seed
+        self.block_tokens = played.block_tokens
         self._now: dict[int, tuple[int, int, int]] = {}  # user -> (next row, last row, session)
 
     def turn(self, user: int) -> Turn:
@@ -86,7 +107,27 @@ class Work:
             chosen = draw(self._seed, "user session", key, len(self._played))
             row, end = self._played.rows(chosen)
         self._now[user] = (row + 1, end, session)
-        return Turn(*self._played.attempt(row), session)
+        return Turn(*self._played.attempt(row), session, row)
+
+    def blocks(self, turn: Turn, session: int) -> NDArray[np.int64]:
+        """Those of the context so far."""
+        return self._played.blocks(turn.row, session)
+
+
+class Asked:
+    """The prefix blocks of the requests so far: keeps `traffic.prompt.Blocks`."""
+
+    def __init__(self, block_tokens: int) -> None:
+        self.block_tokens = block_tokens
+        self._blocks: list[NDArray[np.int64]] = []
+
+    def add(self, blocks: NDArray[np.int64]) -> None:
+        """Those of the next request."""
+        self._blocks.append(blocks)
+
+    def of(self, request: int) -> NDArray[np.int64]:
+        """The blocks of one request, first token first."""
+        return self._blocks[request]
 
 
 class Users:
@@ -114,6 +155,8 @@ class Users:
         self.count = count
         self._users = users
         self._script = script
+        self.prefix = Asked(script.block_tokens) if script.block_tokens else None
+        """The blocks of what has been asked, where it has some."""
         self._tenants = tenants
         self._planned = 0
         self._next: dict[int, Turn] = {}
@@ -143,7 +186,10 @@ class Users:
         ledger.output_tokens[request] = turn.output_tokens
         if turn.session != NO_SESSION:
             known = self._session
-            ledger.session[request] = known.setdefault((user, turn.session), len(known))
+            session = known.setdefault((user, turn.session), len(known))
+            ledger.session[request] = session
+            if self.prefix is not None:
+                self.prefix.add(self._script.blocks(turn, session))
         ledger.model[request] = self._model[user]
         ledger.tenant[request] = self._tenant[user]
         if self._tenants:

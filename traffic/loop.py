@@ -18,6 +18,7 @@ from topo.unit import PS_PER_S
 from traffic.emulator import Emulator, Table
 from traffic.errand import request_of
 from traffic.ledger import FINISHED, Ledger
+from traffic.prompt import Blocks
 from traffic.release import Releases
 
 STALL_PS: Final = 100 * PS_PER_S
@@ -75,6 +76,11 @@ class Crowd(Protocol):
 
     count: int
     """Requests that arrive in all."""
+
+    @property
+    def prefix(self) -> Blocks | None:
+        """The prefix blocks of the requests so far, where they have some."""
+        ...
 
     def first(self) -> Sequence[tuple[int, int]]:
         """(arrival, user) of every user's first request, in any order."""

@@ -25,10 +25,12 @@ from traffic.ledger import FAILED, REJECTED, Ledger
 from traffic.loop import Crowd, Loop
 from traffic.mode import Serving, ServingError
 from traffic.policy.choice import Policy, check_reach
+from traffic.prompt import Blocks, prompt_cache
 from traffic.release import Releases
 from traffic.request import RequestTable
 from traffic.router import Router, Service
 from traffic.spell import spells
+from traffic.tally import Tally
 from traffic.toll import Toll
 
 DEFAULT_CONTROL_DELAY_PS: Final = 20 * PS_PER_US
@@ -54,6 +56,8 @@ class Outcome:
     steps: that have ended on every decode or colocated instance, by its number.
     toll: what failures cost each request, `traffic.toll.COLUMNS`; spells: how each outage went,
     `traffic.spell.COLUMNS`; strays: flows of hand-offs that were abandoned. Empty without hazards.
+    cache: what prefill instances still knew of each prompt, `traffic.tally.COLUMNS`; cached: the
+    sums over the run. Empty without caches.
     """
 
     requests: Table
@@ -63,6 +67,8 @@ class Outcome:
     steps: tuple[int, ...] = ()
     toll: Table = field(default_factory=dict)
     spells: Table = field(default_factory=dict)
+    cache: Table = field(default_factory=dict)
+    cached: dict[str, int] = field(default_factory=dict)
     strays: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
 
 
@@ -115,18 +121,23 @@ def serve_all(
     """
     rules = rules or Serving()
     _check(services, rules, control_delay_ps)
+    prefix: Blocks | None = requests.prefix
     if isinstance(requests, RequestTable):
-        ledger, crowd, prefix = Ledger.open(requests), None, requests.prefix
+        ledger, crowd = Ledger.open(requests), None
     else:
-        ledger, crowd, prefix = Ledger(requests.count), requests, None
+        ledger, crowd = Ledger(requests.count), requests
     if len(ledger) and max(ledger.model) >= len(services):
         raise ServingError(
             f"request of model {max(ledger.model)}: {len(services)} service(s); give one a model"
         )
     loop = Loop(ledger, emulator, control_delay_ps, crowd)
     book = Book(emulator, len(ledger))
+    cached = prefix is not None and any(service.deployment.cache for service in services)
+    tally = Tally(len(ledger) if cached else 0)
     toll = Toll(len(ledger) if any(service.hazard for service in services) else 0)
     for service in services:
+        if service.network is not None:
+            loop.watch(service.network)
         router = Router(service, ledger, prefix, chunk_tokens=rules.chunk_tokens, seed=seed)
         releases = Releases(
             service.deployment,
@@ -135,8 +146,15 @@ def serve_all(
             delay_ps=control_delay_ps,
             prefix=prefix,
             priority=ledger.priority,
-        if service.network is not None:
-            loop.watch(service.network)
+        )
+        releases.prompts = prompt_cache(
+            service.deployment,
+            prefix,
+            book,
+            tally,
+            seed=seed,
+            delay_ps=control_delay_ps,
+            later=loop.call,
         )
         if rules.mode == "colocated":
             loop.stations.append(Colocated(loop, router, releases, rules))
@@ -157,6 +175,8 @@ def serve_all(
         loop.end_ps,
         tuple(_notes(table, services)),
         tuple(steps for station in loop.stations for steps in station.steps),
+        cache=tally.table(ledger.arrived) if cached else {},
+        cached=_cached(loop, tally),
     )
     if not len(toll.attempts):
         return outcome
@@ -175,6 +195,14 @@ def serve_all(
     )
 
 
+def _cached(loop: Loop, tally: Tally) -> dict[str, int]:
+    """The sums of all prefix caches by name."""
+    for station in loop.stations:
+        if station.releases.prompts is not None:
+            station.releases.prompts.sums()
+    return dict(sorted(tally.sums.items()))
+
+
 def _check(services: Sequence[Service], rules: Serving, control_delay_ps: int) -> None:
     if control_delay_ps < 1:
         raise ServingError(
@@ -186,6 +214,11 @@ def _check(services: Sequence[Service], rules: Serving, control_delay_ps: int) -
                 raise ServingError(
                     "faults of instances with serving.mode colocated: not modelled; write "
                     "mode: disaggregated, or leave the faults out"
+                )
+            if service.deployment.cache is not None:
+                raise ServingError(
+                    "cache with serving.mode colocated: not modelled; write mode: disaggregated, "
+                    "or leave the cache out"
                 )
             continue
         prefill, decode = service.deployment.prefill, service.deployment.decode

@@ -33,6 +33,8 @@ POOL: Final = 4096
 _MOST_RETRIES: Final = 3
 _MOST_CALLS: Final = 10_000_000
 _LONGEST_S: Final = 4_000_000
+_ENDINGS: Final = 2**62
+"""Numbers from here are those of partial blocks."""
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -111,9 +113,13 @@ class _Pool:
 class Played:
     """Sessions to be played call by call, where each call waits for the answer to the last."""
 
-    def __init__(self, pool: "_Pool") -> None:
+    def __init__(self, pool: "_Pool", agent: Agent) -> None:
         self._begin = pool.begin.tolist()
         self._pool = pool
+        self.block_tokens = agent.block_tokens
+        """Tokens of a prefix block."""
+        self._head = agent.shared // agent.block_tokens
+        self._longest = int(pool.input_tokens.max()) // agent.block_tokens + 1
 
     def __len__(self) -> int:
         return len(self._begin) - 1
@@ -128,10 +134,26 @@ class Played:
         pause = round(float(pool.pause_ps[row]))
         return int(pool.input_tokens[row]), int(pool.output_tokens[row]), pause
 
+    def blocks(self, row: int, session: int) -> Ints:
+        """The prefix blocks of an attempt, in the ``session``-th session that is played.
+
+        As in `sessions`: a session shares the blocks of its context with itself, and those of the
+        head with all; a partial last block is shared with retries only.
+        """
+        full, partial = divmod(int(self._pool.input_tokens[row]), self.block_tokens)
+        inside = np.arange(full, dtype=np.int64)
+        common = int(self._pool.shared_tokens[row]) // self.block_tokens
+        own = self._head + session * self._longest
+        found = np.where(inside < common, inside, own + inside)
+        if not partial:
+            return found
+        ending = _ENDINGS + session * _MOST_CALLS + int(self._pool.call[row])
+        return np.append(found, np.int64(ending))
+
 
 def played(agent: Agent, seed: int) -> Played:
     """The `POOL` sessions of a seed; the pause before the first call is a thought."""
-    return Played(_pool(agent, seed))
+    return Played(_pool(agent, seed), agent)
 
 
 def sessions(agent: Agent, *, count: int, rate_per_s: float, seed: int) -> RequestTable:
