@@ -61,16 +61,16 @@ class Comparison:
 
 def compare_fabrics(parts: Sequence[Sample]) -> Comparison:
     """Every two fabrics, averaged over the policies they share."""
-    return _compare({(p.fabric, p.policy): _means(p) for p in parts})
+    return _compare({(p.fabric, p.policy): means(p) for p in parts})
 
 
 def compare_policies(parts: Sequence[Sample]) -> Comparison:
     """Every two policies, averaged over the fabrics they share."""
-    return _compare({(p.policy, p.fabric): _means(p) for p in parts})
+    return _compare({(p.policy, p.fabric): means(p) for p in parts})
 
 
-def _means(sample: Sample) -> dict[int, float]:
-    """The mean hand-off of each seed."""
+def means(sample: Sample) -> dict[int, float]:
+    """The mean hand-off of each seed, ps; none of a seed in which one never ended."""
     if sample.impossible is not None:
         return {}
     durations = [part.duration for part in sample.handoffs]

@@ -27,6 +27,7 @@ from analysis.summary import (
     Summary,
     emulated,
 )
+from analysis.turn import turn
 from analysis.wording import (
     count,
     duration,
@@ -64,7 +65,7 @@ def verdict(study: Study, parts: Sequence[Sample], rows: Sequence[Summary]) -> V
         *_others(rows, chosen, manifest.allowed),
         _hopeless(rows, manifest),
         _matters("Topology", "fabric", "policy", compare_fabrics(parts), rows, manifest),
-        _matters("Policy", "policy", "fabric", compare_policies(parts), rows, manifest),
+        _policy(parts, rows, manifest),
         *_estimates(rows, emulated(study)),
         *_warnings(study, rows),
         *warmup.notices(parts),
@@ -194,6 +195,17 @@ def _more(rows: Sequence[Summary], allowed: float) -> str:
         f"about {rounded:,.0f} more hand-offs would decide {alternative(row)}, "
         "if its share stays as it is; more seeds help most"
     )
+
+
+def _policy(parts: Sequence[Sample], rows: Sequence[Summary], manifest: StudyManifest) -> str:
+    """Whether the policy matters; first of all, whether that depends on the fabric."""
+    turned = turn(parts)
+    if turned is not None:
+        limit = manifest.budget_ps or manifest.ttft_ps
+        small = limit is not None and turned.most <= NEGLIGIBLE * limit
+        verb = "makes a small difference" if small else "matters"
+        return f"Policy {verb}, and which is better depends on the fabric: {turned.text()}"
+    return _matters("Policy", "policy", "fabric", compare_policies(parts), rows, manifest)
 
 
 def _matters(
