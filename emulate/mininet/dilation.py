@@ -1,0 +1,137 @@
+"""Time dilation: how many times slower than the fabric's clock a run must go on this machine.
+
+Two limits are measured. A sleeping loop wakes late by some microseconds, which must be small
+beside the time of a frame; and one processor forwards so many frames a second, which must be above
+what the fabric's NICs can send at once, over all switches on their paths. The larger of the two is
+taken, rounded up. Whether it was enough the guard decides, not this estimate.
+"""
+
+import contextlib
+import ctypes
+import math
+import os
+import time
+from dataclasses import dataclass
+from threading import Thread
+from typing import Final
+
+import numpy as np
+
+from emulate.ideal import FRAME_OVERHEAD
+from emulate.mininet.error import EmulationError
+from emulate.mininet.guard import Limits
+from topo.fabric import Fabric
+from topo.route import Routes
+from topo.unit import PS_PER_S, show_duration
+
+FRAME_COST_NS: Final = 8_000
+"""Of one processor for a frame that crosses one switch by veth: 156,000 frames of 1,514 bytes a
+second over four switches were measured on one core at 2.8 GHz, rounded to the safe side."""
+
+BUSY: Final = 0.5
+"""Share of a processor's time that may be planned with; the rest is for bursts and the kernel."""
+
+_SLEEPS: Final = 400
+_SLEEP_S: Final = 0.0005
+_TIMER_SLACK: Final = 29
+
+
+@dataclass(frozen=True, slots=True)
+class Calibration:
+    """What was measured, and the dilation that follows.
+
+    wake_ns: P99 of how much later than asked a sleeping thread woke up. by_clock, by_load: the
+    least dilation that each limit allows.
+    """
+
+    wake_ns: int
+    by_clock: int
+    by_load: int
+
+    @property
+    def dilation(self) -> int:
+        """The larger of the two, rounded up to two digits."""
+        return rounded(max(self.by_clock, self.by_load))
+
+    def text(self) -> str:
+        """How it came about, in one line."""
+        return (
+            f"dilation {self.dilation:,}: sleeps end {self.wake_ns / 1000:.3g} us late (P99), "
+            f"which asks for {self.by_clock:,}; forwarding at line rate asks for {self.by_load:,}"
+        )
+
+
+def calibration(
+    fabric: Fabric, routes: Routes, mtu: int, limits: Limits | None = None
+) -> Calibration:
+    """Measure this machine for a fabric, in a quarter of a second; ``mtu``: a packet's payload."""
+    limits = limits or Limits()
+    wake = wake_lateness_ns()
+    fastest = int(fabric.ports.rate_bps.max())
+    frame_ps = (mtu + FRAME_OVERHEAD) * 8 * PS_PER_S / fastest
+    by_clock = math.ceil(wake * 1000 / (limits.late_p99 * frame_ps))
+    return Calibration(wake, max(by_clock, 1), by_load(fabric, routes, mtu))
+
+
+def by_load(fabric: Fabric, routes: Routes, mtu: int, cost_ns: int = FRAME_COST_NS) -> int:
+    """The least dilation at which one processor forwards what all NICs can send at once.
+
+    Every frame is counted once a switch on the mean path between two hosts.
+    """
+    hosts = [node.index for node in fabric.hosts]
+    ports = fabric.ports
+    sending = np.isin(ports.node, hosts)
+    frames = float(ports.rate_bps[sending].sum()) / (8 * (mtu + FRAME_OVERHEAD))
+    hops = routes.distances(hosts, hosts)
+    switches = float((hops[hops > 0] - 1).mean()) if (hops > 0).any() else 1.0
+    return max(1, math.ceil(frames * switches * cost_ns / 1e9 / BUSY))
+
+
+def wake_lateness_ns() -> int:
+    """P99 of how late sleeps of half a millisecond end, of a thread as a run's processes have."""
+    late: list[int] = []
+
+    def sleep() -> None:
+        ctypes.CDLL(None).prctl(_TIMER_SLACK, 1, 0, 0, 0)
+        with contextlib.suppress(PermissionError):
+            os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(20))
+        for _ in range(_SLEEPS):
+            begin = time.monotonic_ns()
+            time.sleep(_SLEEP_S)
+            late.append(time.monotonic_ns() - begin - round(_SLEEP_S * 1e9))
+
+    thread = Thread(target=sleep)
+    thread.start()
+    thread.join()
+    return int(np.quantile(np.array(late), 0.99, method="higher"))
+
+
+def rounded(value: int) -> int:
+    """The next number with two digits that count.
+
+    >>> rounded(12_001), rounded(99), rounded(100), rounded(997)
+    (13000, 99, 100, 1000)
+    """
+    scale = int(10 ** max(len(str(value)) - 2, 0))
+    return -(-value // scale) * scale
+
+
+def wall_s(duration_ps: int, dilation: int) -> float:
+    """Real seconds that a span of the fabric's time takes."""
+    return duration_ps * dilation / PS_PER_S
+
+
+def refuse_wall(duration_ps: int, dilation: int, most_s: float) -> None:
+    """Raise `EmulationError` for a run that would take longer than it may."""
+    takes = wall_s(duration_ps, dilation)
+    if takes > most_s:
+        fits = int(most_s * PS_PER_S / max(duration_ps, 1))
+        raise EmulationError(
+            f"dilation {dilation:,}: {show_duration(duration_ps)} of the fabric take "
+            f"{_minutes(takes)}, more than --wall {_minutes(most_s)}; write fewer requests, "
+            "a longer --wall" + (f", or --dilation {fits}" if fits >= 1 else "")
+        )
+
+
+def _minutes(seconds: float) -> str:
+    return f"{seconds:.3g}s" if seconds < 120 else f"{seconds / 60:.3g}min"

@@ -1,0 +1,229 @@
+"""The Mininet emulator: flows as real frames, under the real clock, slowed down by the dilation.
+
+It keeps the protocol of `traffic.emulator`, in virtual time. Virtual time begins with the first
+call of `advance`, and goes on by itself: a serving loop that submits a flow later than its release,
+or hears of a completion later than it may act on it, makes the run invalid, and the guard says so.
+"""
+
+from heapq import heappop, heappush
+from types import TracebackType
+
+import numpy as np
+from numpy.typing import NDArray
+
+from emulate.mininet.error import EmulationError
+from emulate.mininet.guard import Control, Measured, Verdict, bridge_ps, verdict
+from emulate.mininet.network import Network
+from emulate.mininet.plan import LANDED
+from emulate.mininet.session import Command, Session, child_command
+from emulate.mininet.setup import Setup, plan_of
+from emulate.mininet.table import flow_table, late_table, pause_table, port_table
+from emulate.packet import FlowError
+from topo.error import KvfabricError
+from topo.unit import PS_PER_US, show_duration
+from traffic.emulator import COMPLETION, FLOW, Advance, Table, Telemetry
+
+_NAP_S = 0.25
+_LEAST_WINDOW_NS = 1_000_000
+
+
+class MininetEmulator:
+    """Moves flows as frames over a network; to be used as a context.
+
+    dilation: how many times slower than the fabric's clock, a whole number of at least 1.
+    window_ps: how much later than it happened a completion may be told: the control delay of a
+    serving loop. Refuses flows as the packet emulator does, and those with a pinned path.
+    """
+
+    def __init__(
+        self,
+        setup: Setup,
+        network: Network,
+        *,
+        dilation: int,
+        window_ps: int = 20 * PS_PER_US,
+        command: Command = child_command,
+    ) -> None:
+        refuse_window(dilation, window_ps)
+        self.setup = setup
+        self.dilation = dilation
+        self._window = window_ps
+        self._twin = setup.twin()
+        self._session = Session(plan_of(setup, network, dilation), command)
+        self._begun = False
+        self._now_ps = 0
+        self._held: list[NDArray[np.void]] = []
+        self._due: list[tuple[int, int, int]] = []
+        self._landed: list[NDArray[np.void]] = []
+        self._late_notices = 0
+        self._busy = (0, self._session.state()["busy_ps"])
+        self._found: Telemetry | None = None
+        self._measured: Measured | None = None
+
+    def __enter__(self) -> "MininetEmulator":
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._session.kill()
+
+    @property
+    def now_ps(self) -> int:
+        """The time reached by `advance`."""
+        return self._now_ps
+
+    @property
+    def clock_ps(self) -> int:
+        """What virtual time it is, 0 before it began."""
+        return max(self._session.now_ps, 0) if self._begun else 0
+
+    def submit(self, flows: NDArray[np.void]) -> None:
+        """Hand over `FLOW` rows: all of them, or none if one is refused."""
+        if self._found is not None:
+            raise EmulationError("the run is over: its tables were asked for; make a new emulator")
+        if flows.dtype == FLOW and len(flows) and (flows["path"] >= 0).any():
+            flow = flows[int(np.argmax(flows["path"] >= 0))]
+            raise FlowError(
+                f"flow {flow['flow']}: path {flow['path']} is pinned, and frames carry no path "
+                "number; write -1"
+            )
+        self._twin.submit(flows)
+        if self._begun:
+            self._session.send(flows)
+        else:
+            self._held.append(flows)
+
+    def _begin(self) -> None:
+        self._begun = True
+        self._session.begin()
+        for flows in self._held:
+            self._session.send(flows)
+        self._held.clear()
+
+    def advance(self, until_ps: int) -> Advance:
+        """Wait for the first completion at most at ``until_ps``, or until that instant is over."""
+        if until_ps < self._now_ps:
+            raise KvfabricError(
+                f"advance to {until_ps} ps: before the present time {self._now_ps} ps; "
+                "time never goes back"
+            )
+        if not self._begun:
+            self._begin()
+        while True:
+            if self._due and self._due[0][0] <= until_ps:
+                return self._completed(until_ps)
+            left = self._session.real_s(until_ps)
+            self._take(self._session.landed(min(left, _NAP_S)))
+            if left <= 0 and not (self._due and self._due[0][0] <= until_ps):
+                self._now_ps = until_ps
+                return Advance(until_ps, np.zeros(0, COMPLETION))
+
+    def _take(self, rows: NDArray[np.void]) -> None:
+        if not len(rows):
+            return
+        now = self._session.now_ps
+        self._landed.append(rows)
+        self._late_notices += int(np.count_nonzero(now - rows["finish_ps"] > self._window))
+        for row in rows:
+            heappush(self._due, (int(row["finish_ps"]), int(row["flow"]), int(row["handoff"])))
+
+    def _completed(self, until_ps: int) -> Advance:
+        """Everything that is known to have completed by then."""
+        found = []
+        while self._due and self._due[0][0] <= until_ps:
+            finish, flow, handoff = heappop(self._due)
+            found.append((flow, handoff, finish))
+        self._now_ps = max(self._now_ps, found[-1][2])
+        return Advance(self._now_ps, np.array(found, COMPLETION))
+
+    def observe(self) -> Table:
+        """Link state as the processes last wrote it: ``port queued_bytes paused utilisation``.
+
+        ``utilisation`` is the share of the time since the last different picture.
+        """
+        state, now = self._session.state(), self.clock_ps
+        before, busy = self._busy
+        span = max(now - before, 1)
+        used = np.clip((state["busy_ps"] - busy) / span, 0.0, 1.0)
+        if span >= self._session.plan.tick_ps:
+            self._busy = (now, state["busy_ps"])
+        return {
+            "port": np.arange(len(state), dtype=np.int32),
+            "queued_bytes": state["queued_bytes"],
+            "paused": state["paused"].astype(np.uint8),
+            "utilisation": used,
+        }
+
+    def telemetry(self) -> Telemetry:
+        """The tables of the run, which ends with this call."""
+        if self._found is None:
+            if not self._begun:
+                self._begin()
+            self._take(self._session.landed(0.0))
+            tables = self._session.finish()
+            landed = np.concatenate([np.zeros(0, LANDED), *self._landed])
+            self._found = Telemetry(
+                flow_table(self._twin.telemetry().flows, landed, tables["agent"]["flows"]),
+                port_table(len(self.setup.fabric.ports.node), tables),
+                _totals(tables, self.dilation),
+                pauses=pause_table(tables),
+            )
+            self._measured = Measured(
+                late_table(tables),
+                {name: _numbers(of["counters"]) for name, of in tables.items()},
+                self._session.end_ns - self._session.start_ns,
+                self._session.stolen,
+                self._session.softnet_drops,
+                self._late_notices,
+            )
+        return self._found
+
+    def judged(self, controls: list[Control]) -> Verdict:
+        """The guard's verdict on the run, which is over."""
+        self.telemetry()
+        assert self._measured is not None
+        setup = self.setup
+        return verdict(
+            self._measured,
+            controls,
+            dilation=self.dilation,
+            mtu=setup.transport.mtu,
+            bridge_ps=bridge_ps(setup.fabric, setup.discipline, setup.headroom()),
+        )
+
+    @property
+    def measured(self) -> Measured:
+        """What the run left for the guard; only after `telemetry`."""
+        assert self._measured is not None
+        return self._measured
+
+
+def refuse_window(dilation: int, window_ps: int) -> None:
+    """Raise `EmulationError` for a dilation below 1, and for a window that no program can keep."""
+    if dilation < 1:
+        raise EmulationError(f"dilation {dilation}: write a whole number of at least 1, e.g. 10000")
+    real_ns = window_ps * dilation // 1000
+    if real_ns < _LEAST_WINDOW_NS:
+        raise EmulationError(
+            f"control delay {show_duration(window_ps)} at dilation {dilation}: is "
+            f"{show_duration(real_ns * 1000)} of real time, too short for the serving loop; write "
+            "a larger dilation or control_delay"
+        )
+
+
+def _numbers(counters: Table) -> dict[str, int]:
+    return {name: int(value) for name, value in counters.items()}
+
+
+def _totals(tables: dict[str, dict[str, Table]], dilation: int) -> dict[str, int]:
+    """The totals of both processes together, without what is the guard's."""
+    totals: dict[str, int] = {"dilation": dilation}
+    for of in tables.values():
+        for name, value in _numbers(of["counters"]).items():
+            if name.startswith(("bytes_", "drops_", "frames_", "stops")):
+                totals[name] = totals.get(name, 0) + value
+    return totals
