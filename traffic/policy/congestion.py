@@ -1,0 +1,207 @@
+"""Policies that look at the state of the network: network_aware, netkv.
+
+The picture is a `NetworkView`: queued bytes, pauses and utilisation as they were when it was taken.
+Between two pictures many requests may see the same quiet path; both policies therefore weigh it
+against the load of the instances, which is of the moment. Where a run has no such view the links
+crossed take its place, fewest first.
+"""
+
+from typing import ClassVar, Final
+
+import numpy as np
+from msgspec import Struct
+from numpy.typing import NDArray
+
+from topo.unit import PS_PER_S
+from traffic.policy.choice import NetworkView, PolicyError, Request, Sight, TimeView, View
+from traffic.policy.cost import Cost, Costed
+from traffic.policy.reuse import decode_blocks, missing_tokens
+
+_MOST_BUSY: Final = 0.95
+"""A path counts as at most this busy, so that an estimate stays finite: 20 times the idle time."""
+
+_LATE_PS: Final = 10**15
+"""A thousand seconds: what keeps an instance that may not be preferred behind all others."""
+
+_PROBE: Final = (256, 1_000_000)
+"""Sequences and tokens at which the slope of a decode step is taken."""
+
+
+def transfer_ps(
+    network: NetworkView, moved: Cost, prefill: int | None, decode: int | None
+) -> NDArray[np.float64]:
+    """How long a hand-off would take on each path, in picoseconds.
+
+    ``moved`` bytes at the rate of the slowest hop, stretched by what is in use: 1 / (1 -
+    utilisation) and 1 / (1 - paused share), each counted to 0.95 at most, after what is queued. The
+    stretch is the residual bandwidth of a busy link; the formula is ours.
+    """
+    rate = np.maximum(network.rate_bps(prefill, decode), 1)
+    free = 1 - np.minimum(network.utilisation(prefill, decode), _MOST_BUSY)
+    running = 1 - np.minimum(network.paused(prefill, decode), _MOST_BUSY)
+    wire = moved * (8.0 * PS_PER_S) / (rate * free * running)
+    return np.asarray(wire + network.queued_ps(prefill, decode), np.float64)
+
+
+class NetworkAwareSettings(Struct, frozen=True, forbid_unknown_fields=True):
+    """``bound``: how many times the mean load an instance may reach and still be preferred, as in
+    topology_aware."""
+
+    bound: float = 1.5
+
+
+class NetworkAware(Costed):
+    """The decode instance with the shortest estimated hand-off, of those that are not overloaded.
+
+    Overloaded is an instance whose load with this request would be above ceil(bound x (m + 1) / n),
+    m being the load of the n that may be chosen. Prefill is the least loaded; where decode is
+    chosen first it is the least loaded, and prefill the one with the shortest hand-off. Equal
+    estimates go to the least load, then a draw (`Tie`).
+    """
+
+    name: ClassVar[str] = "network_aware"
+    settings: ClassVar[type[Struct]] = NetworkAwareSettings
+    sees: ClassVar[frozenset[Sight]] = frozenset({"load", "topology", "network"})
+    source: ClassVar[str] = "none: link state by estimate; the load bound is arXiv 1608.01350's"
+
+    def __init__(self, settings: NetworkAwareSettings, hops: NDArray[np.int32], seed: int) -> None:
+        super().__init__(hops, seed)
+        if not 1 <= settings.bound < float("inf"):
+            raise PolicyError(
+                f"network_aware bound {settings.bound}: below 1 or not a number; write a factor of "
+                "the mean load, e.g. 1.5"
+            )
+        self._bound = settings.bound
+
+    def prefill_cost(self, request: Request, view: View) -> Cost:
+        """Load, or the hand-off to ``decode`` and then load."""
+        load = view.prefill_requests
+        if request.decode < 0:
+            return load
+        usable = self.prefill_usable(request, view)
+        return self._path(request, view, None, request.decode) + self._late(load, usable)
+
+    def decode_cost(self, request: Request, prefill: int, view: View) -> Cost:
+        """The hand-off and then load, or load alone where decode is chosen first."""
+        load = view.decode_requests
+        if prefill < 0:
+            return load
+        usable = self.decode_usable(request, prefill, view)
+        return self._path(request, view, prefill, None) + self._late(load, usable)
+
+    def _path(
+        self, request: Request, view: View, prefill: int | None, decode: int | None
+    ) -> NDArray[np.float64]:
+        if view.network is not None:
+            moved = np.array(request.kv_bytes, np.int64)
+            return transfer_ps(view.network, moved, prefill, decode)
+        links = view.hops if prefill is None else view.hops[prefill]
+        if decode is not None:
+            links = links[..., decode]
+        return np.asarray(links * float(PS_PER_S), np.float64)
+
+    def _late(self, load: NDArray[np.int64], usable: NDArray[np.bool_]) -> NDArray[np.float64]:
+        """A picosecond a request, so that load breaks ties, and no preference over the bound."""
+        part = load if usable.all() else load[usable]
+        most = np.ceil(self._bound * (int(part.sum()) + 1) / max(part.size, 1))
+        late = np.where(load + 1 > most, float(_LATE_PS), 0.0)
+        return np.asarray(load + late, np.float64)
+
+    def scores(self, request: Request, view: View) -> NDArray[np.float64]:
+        """The hand-off of every pair, overloaded instances last; infinite where none may be."""
+        usable = view.prefill_healthy[:, None] & view.decode_healthy & self._joined
+        cost = (
+            self._path(request, view, None, None)
+            + self._late(view.prefill_requests, view.prefill_healthy)[:, None]
+            + self._late(view.decode_requests, view.decode_healthy)
+        )
+        return np.where(usable, cost, np.inf)
+
+
+class NetkvSettings(Struct, frozen=True, forbid_unknown_fields=True):
+    """``network_weight``, ``step_weight``: of the transfer and of the decode step in the cost."""
+
+    network_weight: float = 1.0
+    step_weight: float = 1.0
+
+
+class Netkv(Costed):
+    """A greedy choice over the decode instances by a network cost oracle and the decode load.
+
+    The abstract names an oracle of distance tier and congestion beside compute load and cached
+    prefix, and a cost of O(decode instances) a request; the formula here is ours: weighted, the
+    time to move what the instance does not hold yet (`transfer_ps`) and the step it would then run,
+    linear in its sequences and tokens. Instances without room for the prompt come last. Prefill is
+    the one of least predicted wait, or of fewest tokens where times are not known.
+    """
+
+    name: ClassVar[str] = "netkv"
+    settings: ClassVar[type[Struct]] = NetkvSettings
+    sees: ClassVar[frozenset[Sight]] = frozenset({"load", "cache", "topology", "network"})
+    source: ClassVar[str] = "NetKV, arXiv 2606.03910 (abstract; the cost formula is kvfabric's)"
+
+    def __init__(self, settings: NetkvSettings, hops: NDArray[np.int32], seed: int) -> None:
+        super().__init__(hops, seed)
+        for name in ("network_weight", "step_weight"):
+            weight = getattr(settings, name)
+            if not 0 <= weight < float("inf"):
+                raise PolicyError(f"netkv {name} {weight}: not a weight; write 0 or more, e.g. 1.0")
+        self._rules = settings
+        self._slopes: tuple[TimeView, float, float] | None = None
+
+    def prefill_cost(self, request: Request, view: View) -> Cost:
+        """The wait, and the way to ``decode`` where that came first."""
+        wait: Cost = view.prefill_tokens if view.time is None else view.prefill_wait_ps
+        if request.decode < 0:
+            return wait
+        moved = missing_tokens(request, decode_blocks(request, view))[request.decode]
+        way = self._way(request, view, moved, None, request.decode)
+        return wait + self._rules.network_weight * way
+
+    def decode_cost(self, request: Request, prefill: int, view: View) -> Cost:
+        """The way there and the step it would run; those without room last."""
+        missing = missing_tokens(request, decode_blocks(request, view))
+        cost = self._step(view)
+        if prefill >= 0:
+            way = self._way(request, view, missing, prefill, None)
+            cost = cost + self._rules.network_weight * way
+        if view.decode_capacity_bytes:
+            full = view.decode_bytes + request.kv_bytes > view.decode_capacity_bytes
+            cost = cost + np.where(full, float(_LATE_PS), 0.0)
+        return cost
+
+    def _way(
+        self, request: Request, view: View, tokens: Cost, prefill: int | None, decode: int | None
+    ) -> NDArray[np.float64]:
+        if view.network is None:
+            links = view.hops if prefill is None else view.hops[prefill]
+            if decode is not None:
+                links = links[..., decode]
+            return np.asarray(links * float(PS_PER_S), np.float64)
+        moved = tokens * (request.kv_bytes / max(request.input_tokens, 1))
+        return transfer_ps(view.network, np.asarray(moved, np.float64), prefill, decode)
+
+    def _step(self, view: View) -> NDArray[np.float64]:
+        """The weighted step by decode instance, without what is equal for all."""
+        if view.time is None:
+            return np.asarray(view.decode_requests * self._rules.step_weight, np.float64)
+        if self._slopes is None or self._slopes[0] is not view.time:
+            batch, tokens = _PROBE
+            least = view.time.step_ps(1, 1)
+            self._slopes = (
+                view.time,
+                (view.time.step_ps(batch, 1) - least) / (batch - 1),
+                (view.time.step_ps(1, tokens) - least) / (tokens - 1),
+            )
+        _, a_sequence, a_token = self._slopes
+        step = view.decode_requests * a_sequence + view.decode_tokens * a_token
+        return np.asarray(self._rules.step_weight * step, np.float64)
+
+    def scores(self, request: Request, view: View) -> NDArray[np.float64]:
+        """Wait, way and step of every pair; infinite for one that may not be chosen."""
+        missing = missing_tokens(request, decode_blocks(request, view))
+        way = self._way(request, view, missing, None, None)
+        wait = self.prefill_cost(request._replace(decode=-1), view)[:, None]
+        step = self.decode_cost(request, -1, view)
+        usable = view.prefill_healthy[:, None] & view.decode_healthy & self._joined
+        return np.where(usable, wait + self._rules.network_weight * way + step, np.inf)
