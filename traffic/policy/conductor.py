@@ -27,6 +27,9 @@ from traffic.policy.reuse import pool_blocks, prefill_blocks
 
 _FOREVER: Final = 2**62
 
+_TOKENS: Final = 2**40
+"""More than the tokens of any instance, so that a number holds them beside its sequences."""
+
 
 class ConductorSettings(Struct, frozen=True, forbid_unknown_fields=True):
     """balancing_threshold: how many times as long as its own the pool's match must be for a
@@ -153,16 +156,13 @@ def step_times(
     A step takes no less for more sequences or more tokens. Instances that another one beats in
     both cannot be the least; they are left at 2**62, so that few times are computed.
     """
-    order = np.lexsort((tokens, requests))
-    held, batch = tokens[order], requests[order]
-    front = np.ones(order.size, np.bool_)
-    same = (batch[1:] == batch[:-1]) & (held[1:] == held[:-1])
-    front[1:] = (held[1:] < np.minimum.accumulate(held)[:-1]) | same
-    times = np.full(order.size, _FOREVER, np.int64)
-    known: dict[tuple[int, int], int] = {}
-    for i in order[front].tolist():
-        at = (int(requests[i]), int(tokens[i]))
-        if at not in known:
-            known[at] = time.step_ps(at[0] + 1, at[1] + more)
-        times[i] = known[at]
-    return times
+    kinds, kind = np.unique(requests * _TOKENS + tokens, return_inverse=True)
+    batch, held = np.divmod(kinds, _TOKENS)
+    front = np.ones(kinds.size, np.bool_)
+    front[1:] = held[1:] < np.minimum.accumulate(held)[:-1]
+    times = np.full(kinds.size, _FOREVER, np.int64)
+    times[front] = [
+        time.step_ps(sequences + 1, cached + more)
+        for sequences, cached in zip(batch[front].tolist(), held[front].tolist(), strict=True)
+    ]
+    return times[kind]
