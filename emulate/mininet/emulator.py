@@ -158,6 +158,11 @@ class MininetEmulator:
             "utilisation": used,
         }
 
+    def busy_ps(self) -> NDArray[np.int64]:
+        """The time that every port has spent sending by now, by port."""
+        busy: NDArray[np.int64] = self._session.state()["busy_ps"]
+        return busy
+
     def telemetry(self) -> Telemetry:
         """The tables of the run, which ends with this call."""
         if self._found is None:

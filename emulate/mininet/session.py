@@ -113,6 +113,9 @@ class Session:
                 )
 
     def _ended(self, process: str) -> EmulationError:
+        # Its channel closes before it has said why.
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._children[process].wait(2.0)
         words = self._words[process].read_text(errors="replace").strip().splitlines()
         told = words[-1][-_WORDS:] if words else "without a word"
         return EmulationError(f"{process} process ended early: {told}")
