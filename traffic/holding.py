@@ -96,8 +96,8 @@ class Held:
         decode: Holding | None,
         pool: Callable[[Sequence[int]], int] | None,
     ) -> None:
-        self._prefill = prefill or Holding(counts[0])
-        self._decode = decode or Holding(counts[1])
+        self._prefill = Holding(counts[0]) if prefill is None else prefill
+        self._decode = Holding(counts[1]) if decode is None else decode
         self._pool = pool
 
     def matched(self, blocks: Sequence[int]) -> NDArray[np.int64]:
