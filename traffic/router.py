@@ -171,8 +171,8 @@ class Router:
             prefill, decode = self._best(self._scores(asked, view), asked.request, view)
         if prefill in (NOBODY, REFUSED, LATER):
             return Place(prefill)
-        self._check("prefill", prefill, view.prefill_healthy)
-        self._check("decode", decode, view.decode_healthy)
+        self._check("prefill", prefill, view.prefill_healthy, asked)
+        self._check("decode", decode, view.decode_healthy, asked)
         self._check_path(prefill, decode, view)
         return Place(prefill, decode)
 
@@ -200,14 +200,14 @@ class Router:
     def _prefill(self, asked: Request, view: View) -> int:
         chosen = self._policy.prefill(asked, view)
         if chosen not in (NOBODY, REFUSED, LATER):
-            self._check("prefill", chosen, view.prefill_healthy)
+            self._check("prefill", chosen, view.prefill_healthy, asked)
         return chosen
 
     def _decode(self, asked: Request, prefill: int, view: View) -> int:
         chosen = self._policy.decode(asked, prefill, view)
         if chosen == NOBODY:
             return NOBODY
-        self._check("decode", chosen, view.decode_healthy)
+        self._check("decode", chosen, view.decode_healthy, asked)
         if prefill >= 0:
             self._check_path(prefill, chosen, view)
         return chosen
@@ -219,15 +219,16 @@ class Router:
                 "has no path in this fabric; let `pairs` tell so beforehand"
             )
 
-    def _check(self, side: str, chosen: int, healthy: NDArray[np.bool_]) -> None:
+    def _check(self, side: str, chosen: int, healthy: NDArray[np.bool_], asked: Request) -> None:
         count = len(healthy)
         if not 0 <= chosen < count:
             raise PolicyError(
-                f"policy {self._policy.name}: chose {side} instance {chosen} of {count}; "
-                f"answer 0 to {count - 1}"
+                f"policy {self._policy.name}: chose {side} instance {chosen} of {count} "
+                f"for request {asked.request}; answer 0 to {count - 1}"
             )
         if not healthy[chosen]:
             raise PolicyError(
                 f"policy {self._policy.name}: chose {side} instance {chosen}, which is not "
-                f"healthy; answer one that view.{side}_healthy marks, or NOBODY"
+                f"healthy, for request {asked.request}; answer one that view.{side}_healthy "
+                "marks, or NOBODY"
             )

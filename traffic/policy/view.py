@@ -10,8 +10,8 @@ late. What other parts add may be absent (``None``): a run without prefix caches
 
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Final, NamedTuple, Protocol
+from dataclasses import dataclass, field, fields, replace
+from typing import Final, NamedTuple, Protocol, get_origin
 
 import numpy as np
 from numpy.typing import NDArray
@@ -164,3 +164,16 @@ class View:
     def prefill_wait_ps(self) -> NDArray[np.int64]:
         """By prefill instance: how long a prompt that came now would wait, as predicted."""
         return np.maximum(self.prefill_free_ps - self.now_ps, 0)
+
+
+def read_only(view: View) -> View:
+    """A view of the same arrays that refuses to have them written."""
+    made = replace(view)
+    for name in _ARRAYS:
+        array = getattr(view, name).view()
+        array.flags.writeable = False
+        setattr(made, name, array)
+    return made
+
+
+_ARRAYS: Final = tuple(each.name for each in fields(View) if get_origin(each.type) is np.ndarray)
