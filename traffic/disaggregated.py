@@ -22,6 +22,7 @@ from typing import Final
 
 from topo.unit import PS_PER_MS, show_duration
 from traffic.batch import batches
+from traffic.forecast import Forecast
 from traffic.holding import Held
 from traffic.layer import all_layers, chunks
 from traffic.ledger import FINISHED, REJECTED
@@ -55,6 +56,7 @@ class Disaggregated:
         self._latency = router.service.latency_ps if deployment.handoff.pull else None
         self._view = View.idle(router.service.hops, self._capacity)
         self._view.network = router.service.network
+        self._view.time = Forecast(prefill, decode)
         self._queue = [Line(priority) for _ in prefill.instances]
         self._busy = [False] * len(prefill.instances)
         self._waiting = [Line(priority) for _ in decode.instances]
