@@ -22,6 +22,8 @@ _VERBS: Final = {
     "diff": "Tell what changed between two results, and how sure that is.",
     "explain": "Tell step by step what held one hand-off of a results folder.",
     "victims": "Tell which flows are slowed by the congestion of others, and how much.",
+    "doctor": "Say whether real frames are possible here, and what to install.",
+    "clean": "Remove what killed runs on real frames left.",
     "topo": "Design, compare, draw, convert and check fabrics; list their families.",
     "traffic": "Show, draw and export requests; retell them by tokeniser; get public traces.",
     "init": "Write a commented scenario from a few facts about your pools.",

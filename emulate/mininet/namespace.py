@@ -6,7 +6,7 @@ thread that opens a file there. So nothing needs a process of its own. Linux, se
 
 import ctypes
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from threading import Thread
@@ -77,21 +77,34 @@ def namespace_file(text: str) -> Path:
     return found
 
 
-def may_create() -> str | None:
-    """Why this process may not make network namespaces; None when it may.
+def apart(work: Callable[[], None]) -> str | None:
+    """Do some work in a new namespace that ends with it.
 
-    Tried by a thread that ends at once, so that nothing is left.
+    Returns None, or the reason why no namespace may be made. What the work raises is raised.
     """
     refused: list[int] = []
+    raised: list[BaseException] = []
 
-    def attempt() -> None:
+    def begin() -> None:
         if _libc().unshare(_NEW_NET):
             refused.append(ctypes.get_errno())
+            return
+        try:
+            work()
+        except BaseException as error:
+            raised.append(error)
 
-    thread = Thread(target=attempt)
+    thread = Thread(target=begin)
     thread.start()
     thread.join()
+    if raised:
+        raise raised[0]
     return os.strerror(refused[0]) if refused else None
+
+
+def may_create() -> str | None:
+    """Why this process may not make network namespaces; None when it may."""
+    return apart(lambda: None)
 
 
 def set_kernel(name: str, value: str) -> None:

@@ -2,10 +2,10 @@
 
 import importlib.util
 import os
+import platform
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Final
 
 from emulate.mininet.error import EmulationError
@@ -139,4 +139,4 @@ def drivers() -> Probe:
 
 def kernel() -> str:
     """The kernel's release."""
-    return Path("/proc/sys/kernel/osrelease").read_text().strip()
+    return platform.release()
