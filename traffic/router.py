@@ -177,13 +177,13 @@ class Router:
         return Place(prefill, decode)
 
     def _best(self, scores: NDArray[np.float64], request: int, view: View) -> tuple[int, int]:
-        """The healthy pair of the least score that a path joins; ties are drawn."""
+        """The healthy pair of the least finite score that a path joins; ties are drawn."""
         if scores.shape != view.hops.shape:
             raise PolicyError(
                 f"policy {self._policy.name}: scores of shape {scores.shape} for request "
                 f"{request}; answer one a pair, {view.hops.shape}"
             )
-        usable = view.hops >= 0
+        usable = (view.hops >= 0) & (scores < np.inf)
         if not (view.prefill_healthy.all() and view.decode_healthy.all()):
             usable &= view.prefill_healthy[:, None] & view.decode_healthy
         best = self._tie.least(scores.ravel(), request, usable.ravel())

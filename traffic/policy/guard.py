@@ -15,6 +15,7 @@ from traffic.policy.choice import LATER, PolicyError, Request, Sight, View
 from traffic.policy.cost import Cost, Costed
 from traffic.policy.quantity import quantity
 from traffic.policy.reuse import decode_blocks, missing_tokens, prefill_blocks
+from traffic.policy.usage import Usage
 
 _FEWEST: Final = 32
 """Hand-offs that must have been seen before their share over budget counts."""
@@ -95,6 +96,7 @@ class SloGuard(Costed):
         self._budget = quantity("slo_guard budget", settings.budget, duration)
         self._every = quantity("slo_guard every", settings.every, duration)
         self._hold = quantity("slo_guard hold", settings.hold, duration)
+        self._usage = Usage(self._joined)
         self._acts = False
         self._looked = -1
         self._since = 0
@@ -133,8 +135,7 @@ class SloGuard(Costed):
                 return True
         if view.network is None:
             return False
-        busy = view.network.utilisation()[self._joined]
-        return float(busy.mean()) >= factor * self._rules.utilisation
+        return self._usage.of(view.network) >= factor * self._rules.utilisation
 
     def priority(self, request: Request, view: View) -> int:
         """The request's own priority, one up or down while the guard acts."""

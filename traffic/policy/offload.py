@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from traffic.policy.choice import PolicyError, Request, Sight, View
 from traffic.policy.cost import Cost, Costed, Mask
 from traffic.policy.reuse import missing_tokens, prefill_blocks
+from traffic.policy.usage import Usage
 
 
 class OffloadSettings(Struct, frozen=True, forbid_unknown_fields=True):
@@ -59,6 +60,7 @@ class Prfaas(Costed):
         self._rules = settings
         self._near = np.asarray((hops >= 0) & (hops <= settings.domain_links), np.bool_)
         self._local = np.asarray(self._near.any(axis=1), np.bool_)
+        self._usage = Usage(self._joined & ~self._local[:, None])
         self._did = {"offloaded": 0, "kept": 0}
 
     def prefill_cost(self, request: Request, view: View) -> Cost:
@@ -75,16 +77,15 @@ class Prfaas(Costed):
         local, remote = usable & self._local, usable & ~self._local
         if not local.any() or not remote.any():
             return usable
-        return remote if self._leaves(request, view, local, remote) else local
+        return remote if self._leaves(request, view, local) else local
 
-    def _leaves(self, request: Request, view: View, local: Mask, remote: Mask) -> bool:
+    def _leaves(self, request: Request, view: View, local: Mask) -> bool:
         missing = missing_tokens(request, prefill_blocks(request, view))
         if int(missing[local].min()) < self._rules.threshold_tokens:
             return False
         if view.network is None:
             return True
-        busy = view.network.utilisation()[remote][:, view.decode_healthy]
-        return bool(busy.size and busy.mean() <= self._rules.most_utilisation)
+        return self._usage.of(view.network) <= self._rules.most_utilisation
 
     def decode_usable(self, request: Request, prefill: int, view: View) -> Mask:
         """Healthy instances; of the domain of a local prefill instance while it has any."""
