@@ -127,9 +127,15 @@ class Batch:
         self.steps_to_go = fits
         return True, self.boundary_ps(fits)
 
-    def cancel(self, tokens: int, final: int) -> None:
-        """Give back what `reserve` took with the same numbers, the cache never having come."""
+    def cancel(self, tokens: int, final: int, now_ps: int) -> int | None:
+        """Give back what `reserve` took with the same numbers, the cache never having come.
+
+        The answer is the boundary at which somebody who waits for memory may enter, if it is new.
+        """
         self._reserved -= self._bytes(tokens + 1 if self._grows else final)
+        if not self._prompts and not self._swapped:
+            return None
+        return self._wake(now_ps, now_ps + 1)
 
     def offer(self, sequence: Sequence, now_ps: int) -> int | None:
         """Queue a sequence whose cache is here; the boundary at which it may join, if that is new.

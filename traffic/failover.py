@@ -218,6 +218,8 @@ class Failover(Disaggregated):
             self._busy[instance] = False
             self._computing[instance] = _NONE
             self._view.prefill_running[instance] = 0
+            if self._cache is not None:
+                self._cache.clear(instance)
         else:
             steps = self._batch[instance].steps
             self._batch[instance] = batch_of(self._decode, instance, self._serving, self._priority)
@@ -225,6 +227,7 @@ class Failover(Disaggregated):
             self._waiting[instance] = Line(self._priority)
             self._loop.halt(self._first + instance)
             self._view.decode_running[instance] = 0
+            self.releases.clear(instance)
         for request in sorted(self._on[side][instance]):
             if side == P and self._ledger.kv_ready_ps[request] >= 0:
                 continue  # its cache has left
@@ -242,6 +245,7 @@ class Failover(Disaggregated):
         prefill, decode = self._ledger.prefill[request], self._ledger.decode[request]
         if side == P:
             self._queue[prefill].drop(request)
+            self._stop(request)
         if decode >= 0:
             self._waiting[decode].drop(request)
         notice = partial(self._notice, request, side, instance)
@@ -283,6 +287,7 @@ class Failover(Disaggregated):
         ledger, view = self._ledger, self._view
         self._loop.forget(request)
         self.releases.abandon(request)
+        self._span.pop(request, None)
         if request in self._sent:
             self._toll.strays.append(self._sent.pop(request))
         prefill, decode = ledger.prefill[request], ledger.decode[request]
@@ -305,7 +310,9 @@ class Failover(Disaggregated):
             view.decode_tokens[decode] -= tokens
             view.decode_bytes[decode] -= self._need(request)
             if self._holds.pop(request, None) is self._batch[decode]:
-                self._batch[decode].cancel(tokens, tokens + output)
+                boundary = self._batch[decode].cancel(tokens, tokens + output, now)
+                if boundary is not None:
+                    self._loop.step(self._first + decode, boundary)
                 self._admit(decode, now)
 
     def _leave(self, side: int, instance: int, request: int, now: int) -> None:
@@ -313,11 +320,17 @@ class Failover(Disaggregated):
         self.breakers[side].dropped(instance, request)
         self._look(side, instance, now)
 
+    def _stop(self, request: int) -> None:
+        """A prompt is not computed to its end."""
+        if self._cache is not None:
+            self._cache.give_up(request)
+
     def _abort(self, request: int, prefill: int, now: int) -> None:
         """Take a prompt out of its line, or stop computing it."""
         if self._computing[prefill] != request:
             self._queue[prefill].drop(request)
             return
+        self._stop(request)
         self._computing[prefill] = _NONE
         self._busy[prefill] = False
         self._view.prefill_running[prefill] = 0

@@ -144,6 +144,11 @@ class Releases:
         if self.prompts is not None:
             self.prompts.give_up(request)
 
+    def clear(self, decode: int) -> None:
+        """A decode instance lost all the blocks that it kept."""
+        if self._caches:
+            self._caches[decode].clear()
+
     def reset(self, request: int) -> None:
         """Write the moments of a hand-off as not reached."""
         for column in self._moment.values():
