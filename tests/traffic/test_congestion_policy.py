@@ -14,7 +14,7 @@ from traffic.policy.congestion import (
     NetkvSettings,
     NetworkAware,
     NetworkAwareSettings,
-    transfer_ps,
+    Ways,
 )
 from traffic.policy.offload import OffloadSettings, Prfaas
 from traffic.policy.rack import RackSettings, SameRack
@@ -39,9 +39,20 @@ def test_a_hand_off_is_stretched_by_use_and_pauses_after_what_is_queued(picture:
         queued=[[7 * PS_PER_US, 0, 0, 0]],
     )
     assert state.network is not None
-    took = transfer_ps(state.network, np.array(1_250_000), 0, None) / PS_PER_US
+    took = Ways().transfer_ps(state.network, 1_250_000, 0, None) / PS_PER_US
     # 100 us alone: 107, / 0.5, / 0.25, / 0.05.
     assert took.tolist() == pytest.approx([107, 200, 400, 2000])
+
+
+def test_a_new_picture_is_looked_at_and_the_present_one_only_once(picture: Picture) -> None:
+    state = picture(FLAT, busy=[[0.0, 0.5, 0.5, 0.5]])
+    policy = NetworkAware(NetworkAwareSettings(), state.hops, 0)
+    assert policy.decode(ask(), 0, state) == 0
+    assert state.network is not None
+    state.network.utilisation(0)[:] = [0.5, 0.5, 0.0, 0.5]
+    assert policy.decode(ask(), 0, state) == 0
+    state.network.at_ps = 7  # type: ignore[misc]
+    assert policy.decode(ask(), 0, state) == 2
 
 
 def test_same_rack_prefers_the_rack_whatever_its_load(picture: Picture) -> None:

@@ -26,21 +26,43 @@ _LATE_PS: Final = 10**15
 _PROBE: Final = (256, 1_000_000)
 """Sequences and tokens at which the slope of a decode step is taken."""
 
+_Floats = NDArray[np.float64]
+_Moved = float | NDArray[np.float64]
 
-def transfer_ps(
-    network: NetworkView, moved: Cost, prefill: int | None, decode: int | None
-) -> NDArray[np.float64]:
-    """How long a hand-off would take on each path, in picoseconds.
 
-    ``moved`` bytes at the rate of the slowest hop, stretched by what is in use: 1 / (1 -
+class Ways:
+    """How long a hand-off would take between two instances, from the present picture.
+
+    The bytes moved at the rate of the slowest hop, stretched by what is in use: 1 / (1 -
     utilisation) and 1 / (1 - paused share), each counted to 0.95 at most, after what is queued. The
-    stretch is the residual bandwidth of a busy link; the formula is ours.
+    stretch is the residual bandwidth of a busy link; the formula is ours. What a picture says of a
+    row, a column or the whole is worked out once.
     """
-    rate = np.maximum(network.rate_bps(prefill, decode), 1)
-    free = 1 - np.minimum(network.utilisation(prefill, decode), _MOST_BUSY)
-    running = 1 - np.minimum(network.paused(prefill, decode), _MOST_BUSY)
-    wire = moved * (8.0 * PS_PER_S) / (rate * free * running)
-    return np.asarray(wire + network.queued_ps(prefill, decode), np.float64)
+
+    def __init__(self) -> None:
+        self._of: NetworkView | None = None
+        self._at = -1
+        self._known: dict[tuple[int | None, int | None], tuple[_Floats, _Floats]] = {}
+
+    def transfer_ps(
+        self, network: NetworkView, moved: _Moved, prefill: int | None, decode: int | None
+    ) -> NDArray[np.float64]:
+        """By decode instance for a prefill one, the other way round, or by pair; picoseconds."""
+        if self._of is not network or self._at != network.at_ps:
+            self._of, self._at = network, network.at_ps
+            self._known.clear()
+        found = self._known.get((prefill, decode))
+        if found is None:
+            rate = np.maximum(network.rate_bps(prefill, decode), 1)
+            free = 1 - np.minimum(network.utilisation(prefill, decode), _MOST_BUSY)
+            running = 1 - np.minimum(network.paused(prefill, decode), _MOST_BUSY)
+            each = np.asarray(8.0 * PS_PER_S / (rate * free * running), np.float64)
+            queued = np.asarray(network.queued_ps(prefill, decode), np.float64)
+            found = self._known[prefill, decode] = (each, queued)
+        each, queued = found
+        took = np.asarray(moved * each, np.float64)
+        took += queued
+        return took
 
 
 class NetworkAwareSettings(Struct, frozen=True, forbid_unknown_fields=True):
@@ -72,6 +94,7 @@ class NetworkAware(Costed):
                 "the mean load, e.g. 1.5"
             )
         self._bound = settings.bound
+        self._ways = Ways()
 
     def prefill_cost(self, request: Request, view: View) -> Cost:
         """Load, or the hand-off to ``decode`` and then load."""
@@ -93,8 +116,7 @@ class NetworkAware(Costed):
         self, request: Request, view: View, prefill: int | None, decode: int | None
     ) -> NDArray[np.float64]:
         if view.network is not None:
-            moved = np.array(request.kv_bytes, np.int64)
-            return transfer_ps(view.network, moved, prefill, decode)
+            return self._ways.transfer_ps(view.network, request.kv_bytes, prefill, decode)
         links = view.hops if prefill is None else view.hops[prefill]
         if decode is not None:
             links = links[..., decode]
@@ -108,14 +130,11 @@ class NetworkAware(Costed):
         return np.asarray(load + late, np.float64)
 
     def scores(self, request: Request, view: View) -> NDArray[np.float64]:
-        """The hand-off of every pair, overloaded instances last; infinite where none may be."""
-        usable = view.prefill_healthy[:, None] & view.decode_healthy & self._joined
-        cost = (
-            self._path(request, view, None, None)
-            + self._late(view.prefill_requests, view.prefill_healthy)[:, None]
-            + self._late(view.decode_requests, view.decode_healthy)
-        )
-        return np.where(usable, cost, np.inf)
+        """The hand-off of every pair, overloaded instances last."""
+        cost = self._path(request, view, None, None)
+        cost += self._late(view.prefill_requests, view.prefill_healthy)[:, None]
+        cost += self._late(view.decode_requests, view.decode_healthy)
+        return cost
 
 
 class NetkvSettings(Struct, frozen=True, forbid_unknown_fields=True):
@@ -130,7 +149,7 @@ class Netkv(Costed):
 
     The abstract names an oracle of distance tier and congestion beside compute load and cached
     prefix, and a cost of O(decode instances) a request; the formula here is ours: weighted, the
-    time to move what the instance does not hold yet (`transfer_ps`) and the step it would then run,
+    time to move what the instance does not hold yet (`Ways`) and the step it would then run,
     linear in its sequences and tokens. Instances without room for the prompt come last. Prefill is
     the one of least predicted wait, or of fewest tokens where times are not known.
     """
@@ -147,6 +166,7 @@ class Netkv(Costed):
             if not 0 <= weight < float("inf"):
                 raise PolicyError(f"netkv {name} {weight}: not a weight; write 0 or more, e.g. 1.0")
         self._rules = settings
+        self._ways = Ways()
         self._slopes: tuple[TimeView, float, float] | None = None
 
     def prefill_cost(self, request: Request, view: View) -> Cost:
@@ -178,8 +198,9 @@ class Netkv(Costed):
             if decode is not None:
                 links = links[..., decode]
             return np.asarray(links * float(PS_PER_S), np.float64)
-        moved = tokens * (request.kv_bytes / max(request.input_tokens, 1))
-        return transfer_ps(view.network, np.asarray(moved, np.float64), prefill, decode)
+        each = request.kv_bytes / max(request.input_tokens, 1)
+        moved = np.asarray(tokens * each, np.float64)
+        return self._ways.transfer_ps(view.network, moved, prefill, decode)
 
     def _step(self, view: View) -> NDArray[np.float64]:
         """The weighted step by decode instance, without what is equal for all."""
@@ -198,10 +219,10 @@ class Netkv(Costed):
         return np.asarray(self._rules.step_weight * step, np.float64)
 
     def scores(self, request: Request, view: View) -> NDArray[np.float64]:
-        """Wait, way and step of every pair; infinite for one that may not be chosen."""
+        """Wait, way and step of every pair."""
         missing = missing_tokens(request, decode_blocks(request, view))
-        way = self._way(request, view, missing, None, None)
-        wait = self.prefill_cost(request._replace(decode=-1), view)[:, None]
-        step = self.decode_cost(request, -1, view)
-        usable = view.prefill_healthy[:, None] & view.decode_healthy & self._joined
-        return np.where(usable, wait + self._rules.network_weight * way + step, np.inf)
+        cost = self._way(request, view, missing, None, None)
+        cost *= self._rules.network_weight
+        cost += self.prefill_cost(request._replace(decode=-1), view)[:, None]
+        cost += self.decode_cost(request, -1, view)
+        return cost

@@ -82,7 +82,8 @@ class DynamoKv(Costed):
             )
         self._rules = settings
         self._near = (hops >= 0) & (hops <= settings.domain_links)
-        self._multiplier = math.exp(-math.tanh(settings.preferred_weight))
+        inside = math.exp(-math.tanh(settings.preferred_weight))
+        self._bias = np.where(self._near, inside, 1.0)
         self._seed = seed
         if settings.taint == "required":
             alone = ~self._near.any(axis=1)
@@ -107,7 +108,7 @@ class DynamoKv(Costed):
             raw = np.maximum(raw - credit, 0)
         cost = rules.prefill_load_scale * raw
         if request.decode >= 0 and rules.taint == "preferred":
-            return self._biased(cost, self._near[:, request.decode])
+            return np.asarray((cost + 1) * self._bias[:, request.decode], np.float64)
         return cost
 
     def decode_cost(self, request: Request, prefill: int, view: View) -> Cost:
@@ -115,11 +116,8 @@ class DynamoKv(Costed):
         size = request.block_tokens or BLOCK_TOKENS
         cost = (view.decode_tokens + request.input_tokens) / size
         if prefill >= 0 and self._rules.taint == "preferred":
-            return self._biased(cost, self._near[prefill])
+            return np.asarray((cost + 1) * self._bias[prefill], np.float64)
         return cost
-
-    def _biased(self, cost: NDArray[np.float64], near: NDArray[np.bool_]) -> NDArray[np.float64]:
-        return (cost + 1) * np.where(near, self._multiplier, 1.0)
 
     def prefill_usable(self, request: Request, view: View) -> Mask:
         """Healthy instances; of the domain of the decode instance where that came first."""
@@ -158,16 +156,13 @@ class DynamoKv(Costed):
 
     def scores(self, request: Request, view: View) -> NDArray[np.float64]:
         """The sum of both costs, the decode cost under the taint of each prefill instance;
-        infinite for a pair that may not be chosen."""
+        infinite for a pair that a required taint forbids."""
         prefill = self.prefill_cost(request, view)
         decode = np.asarray(self.decode_cost(request, -1, view), np.float64)
-        usable = view.prefill_healthy[:, None] & view.decode_healthy & self._joined
-        both = decode[None, :]
         if self._rules.taint == "preferred":
-            both = (both + 1) * np.where(self._near, self._multiplier, 1.0)
-        elif self._rules.taint == "required":
-            usable &= self._near
-        return np.where(usable, prefill[:, None] + both, np.inf)
+            return prefill[:, None] + (decode + 1) * self._bias
+        both = prefill[:, None] + decode
+        return both if self._rules.taint == "none" else np.where(self._near, both, np.inf)
 
 
 def softmax(cost: Cost, temperature: float) -> NDArray[np.float64]:

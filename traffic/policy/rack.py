@@ -35,7 +35,7 @@ class SameRack(Costed):
 
     def __init__(self, settings: RackSettings, hops: NDArray[np.int32], seed: int) -> None:
         super().__init__(hops, seed)
-        self._far = np.where(hops > settings.rack_links, _FARTHER, 0)
+        self._far = np.where(hops > settings.rack_links, float(_FARTHER), 0.0)
 
     def prefill_cost(self, request: Request, view: View) -> Cost:
         """Prompts that wait or run; those outside the rack of ``decode`` come last."""
@@ -54,7 +54,6 @@ class SameRack(Costed):
         return cost
 
     def scores(self, request: Request, view: View) -> NDArray[np.float64]:
-        """Both loads, pairs of one rack first; infinite for a pair that may not be chosen."""
-        cost = self.prefill_cost(request, view)[:, None] + self.decode_cost(request, -1, view)
-        usable = view.prefill_healthy[:, None] & view.decode_healthy & self._joined
-        return np.where(usable, cost + self._far, np.inf)
+        """Both loads, pairs of one rack first."""
+        cost = self._far + self.prefill_cost(request, view)[:, None]
+        return np.asarray(cost + self.decode_cost(request, -1, view), np.float64)
