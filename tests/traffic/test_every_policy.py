@@ -9,11 +9,12 @@ from hypothesis import strategies as st
 
 from traffic.emulator import Emulator
 from traffic.instance import Deployment
+from traffic.mode import Serving
 from traffic.policy.choice import LATER, NOBODY, REFUSED, SIGHTS, Request, View
 from traffic.policy.registry import POLICIES, policy
 from traffic.request import request_table
 from traffic.router import Service
-from traffic.serving import serve_all
+from traffic.serving import Outcome, serve_all
 
 Picture = Callable[..., View]
 NAMES = sorted(POLICIES)
@@ -123,6 +124,20 @@ def test_every_order_of_choice_serves_all(
     used = outcome.requests["prefill"]
     assert set(used.tolist()) <= set(range(4))
     assert len(set(used.tolist())) > 1
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_colocated_service_is_served_by_every_policy(
+    name: str, pools: Callable[..., Deployment], run: Callable[..., Outcome]
+) -> None:
+    requests = request_table(
+        arrival_ps=np.arange(30) * 10**9,
+        input_tokens=np.full(30, 100),
+        output_tokens=np.full(30, 5),
+    )
+    outcome = run(requests, pools(2, 2), name, rules=Serving(mode="colocated"))
+    assert not outcome.requests["status"].any()
+    assert len(set(outcome.requests["prefill"].tolist())) > 1
 
 
 def test_a_joint_choice_keeps_to_a_required_taint(
