@@ -9,6 +9,7 @@ import msgspec
 from msgspec import Meta
 
 from kvfabric.background import BackgroundPart
+from kvfabric.failover import FailoverPart
 from kvfabric.part import Part, Positive, Small
 from kvfabric.quantity import Block, Duration, Factor, Length, Rate, Share, Size, written
 from kvfabric.request import RequestsPart
@@ -225,16 +226,25 @@ class NetworkPart(Part, frozen=True):
     overrides: tuple[OverridePart, ...] = ()
 
 
+OF_INSTANCES: Final = ("fail", "drain", "join")
+"""Kinds of faults that befall instances, and not links."""
+
+
 class FaultPart(Part, frozen=True):
-    """One fault: of a ``link``, named by its two nodes, or a ``node`` that is down.
+    """One fault: of a ``link``, named by its two nodes, of a ``node`` that is down, or of an
+    ``instance``, as ``prefill 3``, that fails, is drained or joins.
 
     ``forward`` is from the first of the two names to the second; cables in parallel between them
-    are all meant. ``share`` is what is left of the rate (degraded) or is lost (lossy).
+    are all meant. ``share`` is what is left of the rate (degraded) or is lost (lossy). ``mtbf`` and
+    ``mttr`` draw the failures of one instance, or of all of a side, ``instance: prefill``.
     """
 
-    kind: Literal["down", "degraded", "lossy", "storm"]
+    kind: Literal["down", "degraded", "lossy", "storm", "fail", "drain", "join"]
     link: tuple[str, str] | None = None
     node: str | None = None
+    instance: str | None = None
+    mtbf: Duration | None = None
+    mttr: Duration | None = None
     start: Duration = written(Duration, "0us", name="from")
     until: Duration | None = None
     share: Share | None = None
@@ -290,6 +300,7 @@ class Scenario(Part, frozen=True):
     collective: CollectivePart | None = None
     background: tuple[BackgroundPart, ...] = ()
     faults: tuple[FaultPart, ...] = ()
+    failover: FailoverPart = msgspec.field(default_factory=FailoverPart)
     slo: SloPart = msgspec.field(default_factory=SloPart)
     run: RunPart = msgspec.field(default_factory=RunPart)
 

@@ -1,0 +1,96 @@
+"""What befalls the instances of a scenario's models, from its ``faults`` and ``failover``.
+
+Instances are named by side and number, as in the tables of results: over all models.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+
+from kvfabric.failover import resilience_of
+from kvfabric.scenario import OF_INSTANCES, FaultPart, Scenario
+from traffic.mode import ServingError
+from traffic.outage import SIDES, Outage, OutageError, drawn, ordered
+from traffic.resilience import Hazard, Resilience
+
+
+def befalls(scenario: Scenario) -> bool:
+    """Whether anything befalls an instance."""
+    return any(part.kind in OF_INSTANCES for part in scenario.faults)
+
+
+def hazards_of(
+    scenario: Scenario, sizes: Sequence[tuple[int, int]], seed: int
+) -> list[Hazard | None]:
+    """What befalls the instances of every model; ``sizes`` are its (prefill, decode) instances.
+
+    None for all where nothing does. Failures by mean times are drawn for the seed, up to the run's
+    limit. Refuses what cannot be with an `OutageError` or a `ServingError`.
+    """
+    if not befalls(scenario):
+        return [None] * len(sizes)
+    if scenario.serving.mode != "disaggregated":
+        raise ServingError(
+            f"faults of instances with serving.mode {scenario.serving.mode}: not modelled; write "
+            "mode: disaggregated, or leave these faults out"
+        )
+    rules = resilience_of(scenario.failover)
+    total = (sum(size[0] for size in sizes), sum(size[1] for size in sizes))
+    until_ps = int(scenario.run.limit)
+    found: list[Outage] = []
+    for part in scenario.faults:
+        if part.kind in OF_INSTANCES:
+            found += _outages(part, total, rules, until_ps, seed)
+    ordered(found, total, rules.load_ps)
+    hazards: list[Hazard | None] = []
+    first = [0, 0]
+    for size in sizes:
+        mine: list[Outage] = []
+        for outage in found:
+            side = SIDES.index(outage.side)
+            number = outage.instance - first[side]
+            if number in range(size[side]):
+                mine.append(replace(outage, instance=number))
+        hazards.append(Hazard(tuple(mine), rules))
+        first = [first[0] + size[0], first[1] + size[1]]
+    return hazards
+
+
+def _outages(
+    part: FaultPart, total: tuple[int, int], rules: Resilience, until_ps: int, seed: int
+) -> list[Outage]:
+    """What one entry stands for."""
+    side, number = _named(part)
+    start, end = int(part.start), None if part.until is None else int(part.until)
+    if part.link or part.node or part.share is not None or part.direction != "both":
+        raise OutageError(
+            f"instance {part.instance!r}: has no link, node, share or direction; remove them"
+        )
+    if part.mtbf is None and part.mttr is None:
+        if number is None:
+            raise OutageError(
+                f"instance {side!r}: which one? write e.g. {side} 0, or mtbf and mttr for all"
+            )
+        return [Outage(part.kind, side, number, start, end)]
+    if part.mtbf is None or part.mttr is None or part.kind != "fail" or start or end is not None:
+        raise OutageError(
+            "mtbf and mttr draw failures over the whole run: write both, with kind: fail and "
+            "neither from nor until"
+        )
+    return drawn(
+        side,
+        range(total[SIDES.index(side)]) if number is None else [number],
+        mtbf_ps=int(part.mtbf),
+        mttr_ps=int(part.mttr),
+        load_ps=rules.load_ps,
+        until_ps=until_ps,
+        seed=seed,
+    )
+
+
+def _named(part: FaultPart) -> tuple[str, int | None]:
+    text = part.instance or ""
+    match = re.fullmatch(r"\s*(prefill|decode)(?:\s+([0-9]{1,6}))?\s*", text)
+    if match is None:
+        raise OutageError(f"instance {text[:40]!r}: write a side and a number, as prefill 3")
+    return match[1], None if match[2] is None else int(match[2])
