@@ -23,6 +23,7 @@ _VERBS: Final = {
     "explain": "Tell step by step what held one hand-off of a results folder.",
     "victims": "Tell which flows are slowed by the congestion of others, and how much.",
     "doctor": "Say whether real frames are possible here, and what to install.",
+    "capture": "Write the frames of an interface, or of a link of a run, as pcapng.",
     "clean": "Remove what killed runs on real frames left.",
     "topo": "Design, compare, draw, convert and check fabrics; list their families.",
     "traffic": "Show, draw and export requests; retell them by tokeniser; get public traces.",
