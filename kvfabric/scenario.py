@@ -242,13 +242,13 @@ class FaultPart(Part, frozen=True):
     kind: Literal["down", "degraded", "lossy", "storm", "fail", "drain", "join"]
     link: tuple[str, str] | None = None
     node: str | None = None
-    instance: str | None = None
-    mtbf: Duration | None = None
-    mttr: Duration | None = None
     start: Duration = written(Duration, "0us", name="from")
     until: Duration | None = None
     share: Share | None = None
     direction: Literal["both", "forward", "back"] = "both"
+    instance: str | None = None
+    mtbf: Duration | None = None
+    mttr: Duration | None = None
 
 
 class BudgetPart(Part, frozen=True):
