@@ -12,6 +12,7 @@ from typing import Final
 from analysis.error import RecordError
 from analysis.parquet import decoded
 from traffic.emulator import Table
+from traffic.tally import COLUMNS as PROMPTS
 
 BLAME: Final = (
     "flow",
@@ -41,16 +42,25 @@ OBSERVED: Final = {
 ``egress`` has one row a port: the port at the other end of its cable, the buffer of its switch (0
 at a host), and how long it was blocked."""
 
+CACHE: Final = {"cache": PROMPTS}
+"""Columns of the table of prompts, of cells with prefix caches; see `traffic.tally`."""
+
+_WHOSE: Final = dict.fromkeys(CACHE, "cells with prefix caches")
+
+BESIDE: Final = OBSERVED | CACHE
+"""Every table that may lie beside the three of a cell."""
+
 
 def read_observed(directory: Path, digest: dict[str, str], name: str) -> Table:
     """One table of the cell in ``directory``, with its digests from `read_cell`'s manifest.
 
-    Raises `RecordError` for a name that is none of `OBSERVED`, a cell without it, and damage.
+    Raises `RecordError` for a name that is none of `BESIDE`, a cell without it, and damage.
     """
-    if name not in OBSERVED:
-        raise RecordError(f"table {name!r}: write one of {', '.join(OBSERVED)}")
+    if name not in BESIDE:
+        raise RecordError(f"table {name!r}: write one of {', '.join(BESIDE)}")
     if name not in digest:
-        raise RecordError(f"{directory}: no table {name}; only packet cells have one, run it anew")
+        whose = _WHOSE.get(name, "packet cells")
+        raise RecordError(f"{directory}: no table {name}; only {whose} have one, run it anew")
     path = directory / f"{name}.parquet"
     try:
         content = path.read_bytes()
@@ -58,4 +68,4 @@ def read_observed(directory: Path, digest: dict[str, str], name: str) -> Table:
         raise RecordError(f"{path}: {error.strerror}; remove the cell and run it again") from None
     if hashlib.sha256(content).hexdigest() != digest[name]:
         raise RecordError(f"{path}: differs from its manifest; remove the cell and run it again")
-    return decoded(content, OBSERVED[name], frozenset(), str(path))
+    return decoded(content, BESIDE[name], frozenset(), str(path))

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from analysis import wording
 from analysis.breakdown import breakdowns
+from analysis.caching import caching
 from analysis.culprit import ranking
 from analysis.pathology import pauses, spreads
 from analysis.record import Cell, Study
@@ -49,7 +50,7 @@ def page(found: Result, figures: Sequence["Plot"], images: Mapping[str, bytes]) 
         "inline": {p.name: Markup(inline(p, images[p.name])) for p in figures},  # noqa: S704
     }
     manifest = found.study.manifest
-    served = (service(found.samples, manifest), gpus(found.samples))
+    served = (service(found.samples, manifest), gpus(found.samples), caching(found.samples))
     return template.render(
         **trusted,
         manifest=manifest,

@@ -20,7 +20,7 @@ import msgspec
 from msgspec import Struct
 
 from analysis.error import RecordError
-from analysis.observed import OBSERVED
+from analysis.observed import BESIDE
 from analysis.parquet import decoded, encoded
 from traffic.book import MOMENTS
 from traffic.emulator import Table
@@ -369,7 +369,7 @@ def _json(manifest: Struct) -> bytes:
 
 def _encoded(cell: Cell, place: Path) -> dict[str, bytes]:
     main = {name: (cell.table(name), columns) for name, columns in TABLES.items()}
-    more = {name: (table, OBSERVED[name]) for name, table in cell.observed.items()}
+    more = {name: (table, BESIDE[name]) for name, table in cell.observed.items()}
     return {
         name: encoded(table, columns, TEXT, f"{place}: {name}")
         for name, (table, columns) in (main | more).items()

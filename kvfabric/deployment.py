@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from kvfabric.cache import cache_of
 from kvfabric.catalogue import gpu_of, model_of, told
 from kvfabric.collective import awaited, collectives_of
 from kvfabric.handoff import handoff_of
@@ -21,6 +22,7 @@ from topo.fabric import Fabric, Role
 from topo.route import Routes
 from traffic.instance import Deployment, Pool, instances, latencies, links
 from traffic.measured import measurements
+from traffic.tier import CacheError
 
 _SIDES = (("prefill", Role.PREFILL), ("decode", Role.DECODE))
 
@@ -127,9 +129,17 @@ def _deployment(
             pools.append(replace(pool, collectives=between))
     with located(source, "handoff"):
         cut = handoff_of(scenario.handoff)
+    with located(source, "cache"):
+        ttft = int(scenario.slo.ttft or 0)
+        kept = cache_of(scenario.cache, ttft, fabric, routes, pools[0].instances)
+        if kept is not None and scenario.serving.mode != "disaggregated":
+            raise CacheError(
+                f"cache with serving.mode {scenario.serving.mode}: not modelled; write mode: "
+                "disaggregated, or leave the cache out"
+            )
     with located(source, *wanted.place, "instance"):
         servers = {host.index: host.server for host in fabric.hosts}
-        return Deployment(pools[0], pools[1], cut, servers)
+        return Deployment(pools[0], pools[1], cut, servers, kept)
 
 
 def times_of(scenario: Scenario, source: Source) -> list[tuple[Place, Path]]:

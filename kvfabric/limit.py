@@ -1,12 +1,13 @@
 """What a run leaves out, in sentences for its report."""
 
+from kvfabric.cache import cache_left_out
 from kvfabric.collective import awaited
 from kvfabric.scenario import HandoffPart, NetworkPart, Scenario
 from kvfabric.serving import left_out
 from traffic.reshard import paired
+from traffic.tier import REMOTE
 
 _ALWAYS = (
-    "No prefix cache on the prefill side.",
     "The router sees exact and immediate loads; its decisions take effect after the control delay.",
     "Cost is a model of switches and the links between them; NICs and host cables are left out, "
     "being equal in every alternative.",
@@ -85,6 +86,11 @@ def _of_packets(part: NetworkPart) -> list[str]:
     return [*_PACKET, *(() if part.transport.control == "none" else (_DCQCN,))]
 
 
+def _pooled(scenario: Scenario) -> bool:
+    """Whether prefix blocks cross the fabric."""
+    return scenario.cache is not None and scenario.cache.tiers[-1].kind == REMOTE
+
+
 def not_modelled(scenario: Scenario) -> list[str]:
     """One sentence each, most general first."""
     return [
@@ -92,6 +98,7 @@ def not_modelled(scenario: Scenario) -> list[str]:
         *_of_times(scenario),
         *_ALWAYS,
         *_of_handoff(scenario.handoff),
+        *cache_left_out(scenario.cache),
         *_of_ranks(scenario),
         "Steps of instances that span servers do not wait for their collectives; see `collective`."
         if awaited(scenario) is None
@@ -99,7 +106,9 @@ def not_modelled(scenario: Scenario) -> list[str]:
         "behind other traffic nor add to it; `background` does.",
         "Background flows have no effect on what the GPUs compute."
         if scenario.background
-        else "Nothing but hand-offs crosses the fabric.",
+        else "Nothing but hand-offs"
+        + (" and the pool of prefix blocks" if _pooled(scenario) else "")
+        + " crosses the fabric.",
         _ROUTES if scenario.faults else "No link or switch fails.",
         *(_FLUID if scenario.run.emulator == "fluid" else _of_packets(scenario.network)),
     ]

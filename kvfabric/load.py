@@ -126,6 +126,8 @@ def _refuse_twins(alternatives: list[Alternative], whole: Source) -> None:
 
 def _told(place: Place, value: Any) -> str:
     """What sets an alternative apart, for its label: the key's last part and its value."""
+    if isinstance(value, dict) and isinstance(value.get("label"), str):
+        return str(value["label"])
     if place == ("serving",) and isinstance(value, dict) and "mode" in value:
         rest = [f"{k}={_shown(v)}" for k, v in value.items() if k != "mode"]
         return " ".join([str(value["mode"]).replace("_", "-"), *rest])

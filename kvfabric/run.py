@@ -12,6 +12,7 @@ from analysis.record import FLOWS, PORTS, Cell, CellManifest, FabricFact, cell_i
 from emulate.fluid import FluidEmulator
 from kvfabric.background import background_told
 from kvfabric.build import Stage, policy_of
+from kvfabric.cache import cache_tables, cache_told, cache_totals
 from kvfabric.collective import awaited, collectives_told, waiting
 from kvfabric.demand import demand_of
 from kvfabric.deployment import pools_told
@@ -30,8 +31,8 @@ from topo.fabric import Fabric, Role
 from topo.unit import PS_PER_S, show_duration, show_rate, show_size
 from traffic.background import Background
 from traffic.emulator import Table, Telemetry
+from traffic.errand import pooled
 from traffic.replay import replay
-from traffic.request import RequestTable
 from traffic.router import Service
 from traffic.serving import Outcome, serve_all
 
@@ -85,6 +86,7 @@ def run_cell(job: CellJob, progress: Callable[[int, int], None] | None = None) -
                     (
                         telemetry.totals
                         | _instances(ready)
+                        | cache_totals(outcome)
                         | waiting(
                             [one.deployment for one in ready.placed],
                             outcome.requests,
@@ -99,7 +101,7 @@ def run_cell(job: CellJob, progress: Callable[[int, int], None] | None = None) -
         outcome.requests,
         flow_table(ready, outcome, telemetry, emulator.rows, seed),
         _ports(ready.fabric, telemetry),
-        observed(ready.fabric, telemetry),
+        observed(ready.fabric, telemetry) | cache_tables(outcome),
     )
 
 
@@ -124,9 +126,11 @@ def served(
         progress=progress,
         seed=seed,
     )
-    prefix = requests.prefix if isinstance(requests, RequestTable) else None
+    prefix = requests.prefix
     if scenario.handoff.cache is not None and prefix is None:
         notes.append("handoff.cache: the requests carry no prefix blocks, so all of them move.")
+    if scenario.cache is not None and prefix is None:
+        notes.append("cache: the requests carry no prefix blocks, so nothing is found again.")
     return outcome, emulator, notes
 
 
@@ -145,9 +149,11 @@ def _instances(ready: Stage) -> dict[str, int]:
 def _network_ps(outcome: Outcome, telemetry: Telemetry) -> int:
     """From the start to the end of the last hand-off; the decode after it leaves the fabric idle.
 
-    Shares of time, such as utilisation and pause fraction, are of this.
+    Shares of time, such as utilisation and pause fraction, are of this. Nobody waits for what is
+    still being written to the pool of prefix blocks.
     """
-    finish = telemetry.flows["finish_ps"].astype(np.int64)
+    own = ~pooled(telemetry.flows["handoff"].astype(np.int64))
+    finish = telemetry.flows["finish_ps"].astype(np.int64)[own]
     if not len(finish) or bool(np.any(finish < 0)):
         return outcome.end_ps
     return int(finish.max())
@@ -226,6 +232,8 @@ def settings_of(scenario: Scenario, ready: Stage) -> dict[str, str]:
         "background": background_told(scenario.background),
         "faults": faults_told(scenario.faults),
     }
+    if scenario.cache is not None:
+        told["prefix caches"] = cache_told(scenario.cache)
     if scenario.run.emulator == "fluid":
         return {**told, "network": "max-min fluid: no queues, no pauses, no marks"}
     if scenario.network.overrides:

@@ -9,6 +9,7 @@ import msgspec
 from msgspec import Meta
 
 from kvfabric.background import BackgroundPart
+from kvfabric.cache import CachePart
 from kvfabric.failover import FailoverPart
 from kvfabric.part import Part, Positive, Small
 from kvfabric.quantity import Block, Duration, Factor, Length, Rate, Share, Size, written
@@ -295,6 +296,7 @@ class Scenario(Part, frozen=True):
     serving: ServingPart = msgspec.field(default_factory=ServingPart)
     requests: RequestsPart = msgspec.field(default_factory=RequestsPart)
     handoff: HandoffPart = msgspec.field(default_factory=HandoffPart)
+    cache: CachePart | None = None
     policy: str | dict[str, str | int | float | bool] = "least_loaded"
     network: NetworkPart = msgspec.field(default_factory=NetworkPart)
     collective: CollectivePart | None = None

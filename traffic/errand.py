@@ -50,6 +50,6 @@ def of_pool(number: int) -> bool:
     return number < -_MESSAGES
 
 
-def is_message(numbers: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Which flows are control messages."""
-    return np.asarray((numbers < 0) & (numbers >= -_MESSAGES), np.bool_)
+def pooled(numbers: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Which flows read or write the remote pool, by their hand-off numbers."""
+    return np.asarray(numbers < -_MESSAGES, np.bool_)

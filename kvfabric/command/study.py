@@ -183,6 +183,7 @@ def tell(place: Path, asserted: tuple[str, ...] = ()) -> int:
     console.print(found.verdict.text(), markup=False, highlight=False)
     if found.blames:
         _blame(found)
+    _cache(found)
     console.print(f"\nreport: {report}", markup=False, highlight=False, soft_wrap=True)
     return held(found, conditions)
 
@@ -203,6 +204,16 @@ def _blame(found: "Result", most: int = 4) -> None:
     print_table("what made the slowest hand-offs slow", COLUMNS, short(told))
     if len(shown) > most:
         click.echo(f"of {len(shown) - most} more alternatives: see the report")
+
+
+def _cache(found: "Result") -> None:
+    """What prefix caches found and saved, where there are any."""
+    from analysis.caching import caching, short
+    from kvfabric.table import print_table
+
+    told = caching(found.samples)
+    if told.rows:
+        print_table("prefix caches: what prompts found", *short(told))
 
 
 def _read(asserted: tuple[str, ...]) -> "list[Assertion]":
