@@ -12,7 +12,9 @@ from typing import Final
 from analysis.error import RecordError
 from analysis.parquet import decoded
 from traffic.emulator import Table
+from traffic.spell import COLUMNS as SPELLS
 from traffic.tally import COLUMNS as PROMPTS
+from traffic.toll import COLUMNS as TOLL
 
 BLAME: Final = (
     "flow",
@@ -45,9 +47,16 @@ at a host), and how long it was blocked."""
 CACHE: Final = {"cache": PROMPTS}
 """Columns of the table of prompts, of cells with prefix caches; see `traffic.tally`."""
 
-_WHOSE: Final = dict.fromkeys(CACHE, "cells with prefix caches")
+FAILURES: Final = {"toll": TOLL, "spells": SPELLS}
+"""Columns of two more tables, of cells whose instances failed: what that cost each request
+(`traffic.toll`), and how each outage went (`traffic.spell`)."""
 
-BESIDE: Final = OBSERVED | CACHE
+_WHOSE: Final = {
+    **dict.fromkeys(CACHE, "cells with prefix caches"),
+    **dict.fromkeys(FAILURES, "cells whose instances failed"),
+}
+
+BESIDE: Final = OBSERVED | CACHE | FAILURES
 """Every table that may lie beside the three of a cell."""
 
 

@@ -1,4 +1,4 @@
-"""What befalls the instances of a scenario's models, from its ``faults`` and ``failover``.
+"""What befalls the instances of a scenario's models, and what a cell keeps of it.
 
 Instances are named by side and number, as in the tables of results: over all models.
 """
@@ -7,11 +7,17 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
+import numpy as np
+
+from analysis.observed import FAILURES
 from kvfabric.failover import resilience_of
 from kvfabric.scenario import OF_INSTANCES, FaultPart, Scenario
+from traffic.emulator import Table
+from traffic.errand import given_up
 from traffic.mode import ServingError
 from traffic.outage import SIDES, Outage, OutageError, drawn, ordered
 from traffic.resilience import Hazard, Resilience
+from traffic.serving import Outcome
 
 
 def befalls(scenario: Scenario) -> bool:
@@ -94,3 +100,32 @@ def _named(part: FaultPart) -> tuple[str, int | None]:
     if match is None:
         raise OutageError(f"instance {text[:40]!r}: write a side and a number, as prefill 3")
     return match[1], None if match[2] is None else int(match[2])
+
+
+def failure_tables(outcome: Outcome) -> dict[str, Table]:
+    """The tables of `analysis.observed.FAILURES`; none where nothing befell an instance."""
+    found = {"toll": outcome.toll, "spells": outcome.spells}
+    return {name: found[name] for name in FAILURES} if outcome.toll else {}
+
+
+def failure_totals(outcome: Outcome) -> dict[str, int]:
+    """The run's failures in numbers, warm-up included."""
+    if not outcome.toll:
+        return {}
+    named = ("attempts", "wasted_prefill_ps", "wasted_flows", "wasted_bytes")
+    sums = {name: int(np.asarray(outcome.toll[name], np.int64).sum()) for name in named}
+    failed = int(np.count_nonzero(outcome.toll["reason"]))
+    more = {
+        "failed": failed,
+        "breaker_trips": outcome.trips,
+        "outages": len(outcome.spells["kind"]),
+    }
+    return {f"failover.{name}": value for name, value in (sums | more).items()}
+
+
+def renumber(flows: Table, outcome: Outcome) -> None:
+    """Write the hand-offs that were given up as such in a flow table, in place."""
+    if len(outcome.strays):
+        handoff = np.asarray(flows["handoff"], np.int64).copy()
+        handoff[outcome.strays] = given_up(handoff[outcome.strays])
+        flows["handoff"] = handoff

@@ -55,7 +55,8 @@ class Outcome:
     end_ps: when the run ended. notes: plain sentences on what a reader should know.
     steps: that have ended on every decode or colocated instance, by its number.
     toll: what failures cost each request, `traffic.toll.COLUMNS`; spells: how each outage went,
-    `traffic.spell.COLUMNS`; strays: flows of hand-offs that were abandoned. Empty without hazards.
+    `traffic.spell.COLUMNS`; strays: flows of hand-offs that were given up; trips: how often a
+    breaker opened. Empty without hazards.
     cache: what prefill instances still knew of each prompt, `traffic.tally.COLUMNS`; cached: the
     sums over the run. Empty without caches.
     """
@@ -70,6 +71,7 @@ class Outcome:
     cache: Table = field(default_factory=dict)
     cached: dict[str, int] = field(default_factory=dict)
     strays: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
+    trips: int = 0
 
 
 def serve(
@@ -192,6 +194,12 @@ def serve_all(
         toll=toll.table(flows, ledger.arrived),
         spells=spells(found, loop.end_ps),
         strays=toll.stray_flows(),
+        trips=sum(
+            breakers.opened
+            for station in loop.stations
+            if isinstance(station, Failover)
+            for breakers in station.breakers
+        ),
     )
 
 
