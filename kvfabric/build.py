@@ -4,7 +4,7 @@ Whatever a room refuses is told with the scenario's file and line. `stage` does 
 needs no request to move, so that a study is refused before anything is written.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -23,6 +23,7 @@ from kvfabric.deployment import Placed, placed_of, times_of
 from kvfabric.fault import faults_of
 from kvfabric.network import discipline_of, transport_of
 from kvfabric.override import headrooms_of
+from kvfabric.policy import code_of, local_of, part_of
 from kvfabric.quantity import Rate
 from kvfabric.scenario import FabricPart, Scenario
 from kvfabric.serving import rules_of
@@ -37,9 +38,11 @@ from traffic.background import Source as Beside
 from traffic.emulator import Emulator
 from traffic.instance import Deployment
 from traffic.mode import Serving
+from traffic.network import Network
 from traffic.policy.choice import Policy, PolicyError, check_reach
 from traffic.policy.registry import check_settings, policy
 from traffic.request import RequestTable
+from traffic.router import Service
 from traffic.trace.registry import trace
 
 _SHAPE: Final = (
@@ -132,9 +135,10 @@ def impossible(scenario: Scenario, source: Source, ready: Stage) -> str | None:
     """
     with located(source, "policy"):
         check_settings(scenario.policy_kind, scenario.policy_settings)
+        local_of(part_of(scenario.policy))
     try:
-        for one in ready.placed:
-            check_reach(policy_of(scenario, one.hops, 0), one.hops)
+        for service in services_of(scenario, ready, ready.placed, 0):
+            check_reach(service.policy, service.hops)
     except PolicyError as error:
         return str(error)
     return None
@@ -211,6 +215,28 @@ def policy_of(scenario: Scenario, hops: NDArray[np.int32], seed: int) -> Policy:
     return policy(scenario.policy_kind, hops, seed=seed, settings=scenario.policy_settings)
 
 
+def services_of(
+    scenario: Scenario, ready: Stage, placed: Sequence[Placed], seed: int
+) -> list[Service]:
+    """A service a model on these instances, each with a fresh policy and what it looks at."""
+    part = part_of(scenario.policy)
+    local = local_of(part)
+    found: list[Service] = []
+    for one in placed:
+        chosen, pools = policy_of(scenario, one.hops, seed), one.deployment
+        network = None
+        if "network" in chosen.sees and ready.rules.mode == "disaggregated":
+            network = Network(
+                ready.fabric,
+                ready.routes,
+                pools.prefill.instances,
+                pools.decode.instances,
+                int(part.staleness),
+            )
+        found.append(Service(pools, chosen, one.hops, one.latency_ps, part.order, local, network))
+    return found
+
+
 def requests_of(scenario: Scenario, source: Source, seed: int) -> tuple[RequestTable, list[str]]:
     """The requests of one seed, and notes on where they come from."""
     part = scenario.requests
@@ -264,4 +290,7 @@ def files_of(scenario: Scenario, source: Source) -> list[tuple[Place, Path]]:
     if lengths is not None and lengths.table is not None:
         named.append((("requests", "lengths", "table"), lengths.table))
     found = [(place, file_path(file, source)) for place, file in named]
+    code = code_of(scenario.policy)
+    if code is not None:
+        found.append((("policy",), code))
     return [*found, *catalogues_of(scenario, source), *times_of(scenario, source)]

@@ -32,6 +32,7 @@ from kvfabric.build import Stage, files_of, impossible, stage
 from kvfabric.demand import demand_of
 from kvfabric.limit import not_modelled
 from kvfabric.load import Study
+from kvfabric.policy import is_code, kind_of
 from kvfabric.request import RequestsPart
 from kvfabric.run import CellJob, fabric_fact, run_cell
 from kvfabric.sweep import sweep
@@ -54,6 +55,7 @@ def jobs_of(study: Study) -> list[CellJob]:
     Alternatives that differ only in their policy share one stage. The requests of the first seed
     are read once for every alternative that has its own.
     """
+    _refuse_code(study)
     digest = _digest(study)
     stages: dict[bytes, tuple[Stage, FabricFact]] = {}
     read: set[bytes] = set()
@@ -78,6 +80,18 @@ def jobs_of(study: Study) -> list[CellJob]:
     if all(job.impossible for job in jobs):
         raise study.source.error(("policy",), str(jobs[0].impossible))
     return jobs
+
+
+def _refuse_code(study: Study) -> None:
+    """Refuse policies that are named by an import path, without the permission to run them."""
+    for alternative in study.alternatives:
+        policy = alternative.scenario.policy
+        if is_code(policy) and not study.allow_code:
+            raise alternative.source.error(
+                ("policy",),
+                f"{kind_of(policy)!r} names code to be run, and a scenario may come from a "
+                "stranger; write --allow-code if you trust it, or install it as an entry point",
+            )
 
 
 def run_study(

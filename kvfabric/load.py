@@ -16,6 +16,7 @@ from typing import Any, Final, Literal, cast, get_args, get_origin
 import msgspec
 from msgspec import Struct
 
+from kvfabric.policy import DEFAULT_KIND, PolicyPart, part_of, permit
 from kvfabric.quantity import TokenBlock, read_quantity
 from kvfabric.scenario import Scenario
 from kvfabric.source import COMMAND_LINE, Place, ScenarioError, Source, read_source
@@ -43,14 +44,22 @@ class Study:
     alternatives: list[Alternative]
     source: Source
     sha256: str
+    allow_code: bool = False
+    """Whether policies that are named by an import path may run."""
 
 
 def load(
-    path: str | Path, *, overrides: dict[Place, Any] | None = None, compare: bool = True
+    path: str | Path,
+    *,
+    overrides: dict[Place, Any] | None = None,
+    compare: bool = True,
+    allow_code: bool = False,
 ) -> Study:
     """Read, overlay ``overrides`` (from the command line), check, and expand ``compare``.
 
-    Without ``compare`` that part of the file is left out of sight.
+    Without ``compare`` that part of the file is left out of sight. ``allow_code`` lets the study
+    run policies that the file names by an import path, which are also looked for beside it; nothing
+    of them is run here.
     """
     source = read_source(path)
     for place, value in (overrides or {}).items():
@@ -63,7 +72,9 @@ def load(
         raise source.error(("compare",), "must map keys to lists, as `policy: [random, ...]`")
     base = replace(source, value={k: v for k, v in source.value.items() if k != "compare"})
     alternatives = list(_alternatives(base, source, axes))
-    return Study(alternatives[0].scenario, alternatives, source, _digest(source))
+    if allow_code:
+        permit(Path(path))
+    return Study(alternatives[0].scenario, alternatives, source, _digest(source), allow_code)
 
 
 def _digest(source: Source) -> str:
@@ -96,15 +107,24 @@ def _alternatives(base: Source, whole: Source, compare: dict[str, Any]) -> list[
     for choice in itertools.product(*axes):
         source = replace(base, lines=whole.lines)
         extra: list[str] = []
-        for place, value, at in choice:
-            source = source.overlaid(place, value, at)
-            if place not in (("fabric",), ("policy",)):
+        for place, value, at in sorted(choice, key=lambda each: len(each[0])):
+            source = _mapped(source, place).overlaid(place, value, at)
+        for place, value, _ in choice:
+            if place[0] != "policy" and place != ("fabric",):
                 extra.append(_told(place, value))
         scenario = check(source)
         fabric = " ".join([fabric_label(scenario), *extra])
         out.append(Alternative(fabric, policy_label(scenario), scenario, source))
     _refuse_twins(out, whole)
     return out
+
+
+def _mapped(source: Source, place: Place) -> Source:
+    """The same with its policy as a mapping, where a key of the policy is to be set."""
+    name = source.value.get("policy", DEFAULT_KIND)
+    if place[0] != "policy" or len(place) < 2 or not isinstance(name, str):
+        return source
+    return source.overlaid(("policy",), {"kind": name}, ("\0policy",))
 
 
 def _refuse_twins(alternatives: list[Alternative], whole: Source) -> None:
@@ -167,7 +187,9 @@ def policy_label(scenario: Scenario) -> str:
     """The policy's ``label``, or its kind and parameters."""
     if isinstance(scenario.policy, dict) and "label" in scenario.policy:
         return str(scenario.policy["label"])
-    told = [f"{k}={v}" for k, v in scenario.policy_settings.items()]
+    if isinstance(scenario.policy, str):
+        return scenario.policy
+    told = [f"{k}={_shown(v)}" for k, v in scenario.policy.items() if k != "kind"]
     return " ".join([scenario.policy_kind, *told])
 
 
@@ -181,11 +203,18 @@ def check(source: Source) -> Scenario:
         scenario = msgspec.convert(source.value, Scenario, dec_hook=read_quantity)
     except msgspec.ValidationError as error:
         raise _located(source, str(error)) from None
+    try:
+        part_of(scenario.policy)
+    except msgspec.ValidationError as error:
+        raise _located(source, str(error), ("policy",), PolicyPart) from None
     _check_numbers(scenario, source)
     return scenario
 
 
-def _located(source: Source, text: str) -> ScenarioError:
+def _located(
+    source: Source, text: str, under: Place = (), root: type[Struct] = Scenario
+) -> ScenarioError:
+    """What msgspec says of a ``root`` that stands at a place, with the place of the value."""
     found = _AT.search(text)
     place: Place = ()
     if found:
@@ -195,18 +224,19 @@ def _located(source: Source, text: str) -> ScenarioError:
     unknown = re.fullmatch(r"Object contains unknown field `(.*)`", text)
     if unknown:
         place = (*place, unknown[1])
-        return source.error(place, f"unknown key; {_nearby(place)}")
+        return source.error((*under, *place), f"unknown key; {_nearby(place, root)}")
     missing = re.fullmatch(r"Object missing required field `(.*)`", text)
     if missing:
-        return source.error(place, f"`{missing[1]}` is missing; add it")
+        return source.error((*under, *place), f"`{missing[1]}` is missing; add it")
     if text.startswith("Invalid enum value"):
-        return source.error(place, f"{text[19:]} is unknown; write {_choices(place)}")
-    return source.error(place, text[0].lower() + text[1:])
+        told = f"{text[19:]} is unknown; write {_choices(place, root)}"
+        return source.error((*under, *place), told)
+    return source.error((*under, *place), text[0].lower() + text[1:])
 
 
-def _nearby(place: Place) -> str:
+def _nearby(place: Place, root: type[Struct]) -> str:
     """The keys that may stand beside the unknown one, the most alike first."""
-    kind = _part(place[:-1])
+    kind = _part(place[:-1], root)
     if kind is None:
         return "remove it"
     names = list(kind.__struct_encode_fields__)
@@ -215,9 +245,9 @@ def _nearby(place: Place) -> str:
     return f"{hint}known here: {', '.join(names)}"
 
 
-def _choices(place: Place) -> str:
+def _choices(place: Place, root: type[Struct]) -> str:
     """The values that a key with a closed list of them takes."""
-    kind = _part(place[:-1])
+    kind = _part(place[:-1], root)
     fields = {f.encode_name: f.type for f in msgspec.structs.fields(kind)} if kind else {}
     return " or ".join(_literals(fields.get(str(place[-1]))))
 
@@ -234,9 +264,9 @@ def _literals(kind: Any) -> list[str]:
     return [text for option in options for text in _literals(option)]
 
 
-def _part(place: Place) -> type[Struct] | None:
-    """The mapping that stands at a place of a scenario."""
-    kind: Any = Scenario
+def _part(place: Place, root: type[Struct]) -> type[Struct] | None:
+    """The mapping that stands at a place of a ``root``."""
+    kind: Any = root
     for key in place:
         if isinstance(key, int):
             continue

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from analysis.record import FLOWS, PORTS, Cell, CellManifest, FabricFact, cell_id
 from emulate.fluid import FluidEmulator
 from kvfabric.background import background_told
-from kvfabric.build import Stage, policy_of
+from kvfabric.build import Stage, services_of
 from kvfabric.cache import cache_tables, cache_told, cache_totals
 from kvfabric.collective import awaited, collectives_told, waiting
 from kvfabric.demand import demand_of
@@ -33,7 +33,6 @@ from traffic.background import Background
 from traffic.emulator import Table, Telemetry
 from traffic.errand import pooled
 from traffic.replay import replay
-from traffic.router import Service
 from traffic.serving import Outcome, serve_all
 
 
@@ -115,10 +114,7 @@ def served(
     emulator = ready.shared(scenario.run.emulator, seed)
     outcome = serve_all(
         requests,
-        [
-            Service(one.deployment, policy_of(scenario, one.hops, seed), one.hops, one.latency_ps)
-            for one in ready.placed
-        ],
+        services_of(scenario, ready, ready.placed, seed),
         emulator,
         rules=ready.rules,
         control_delay_ps=int(scenario.run.control_delay),

@@ -12,6 +12,7 @@ from kvfabric.background import BackgroundPart
 from kvfabric.cache import CachePart
 from kvfabric.failover import FailoverPart
 from kvfabric.part import Part, Positive, Small
+from kvfabric.policy import DEFAULT_KIND, Written, kind_of, settings_of
 from kvfabric.quantity import Block, Duration, Factor, Length, Rate, Share, Size, written
 from kvfabric.request import RequestsPart
 from kvfabric.serving import ServingPart
@@ -297,7 +298,7 @@ class Scenario(Part, frozen=True):
     requests: RequestsPart = msgspec.field(default_factory=RequestsPart)
     handoff: HandoffPart = msgspec.field(default_factory=HandoffPart)
     cache: CachePart | None = None
-    policy: str | dict[str, str | int | float | bool] = "least_loaded"
+    policy: Written = DEFAULT_KIND
     network: NetworkPart = msgspec.field(default_factory=NetworkPart)
     collective: CollectivePart | None = None
     background: tuple[BackgroundPart, ...] = ()
@@ -320,14 +321,12 @@ class Scenario(Part, frozen=True):
     @property
     def policy_kind(self) -> str:
         """The registered name of the policy."""
-        return self.policy if isinstance(self.policy, str) else str(self.policy.get("kind", ""))
+        return kind_of(self.policy)
 
     @property
-    def policy_settings(self) -> dict[str, str | int | float | bool]:
+    def policy_settings(self) -> dict[str, Any]:
         """The policy's own parameters."""
-        if isinstance(self.policy, str):
-            return {}
-        return {k: v for k, v in self.policy.items() if k not in ("kind", "label")}
+        return settings_of(self.policy)
 
 
 class ScenarioFile(Scenario, frozen=True):

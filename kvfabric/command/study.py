@@ -64,6 +64,11 @@ _OPTIONS: Final = (
         default=None,
         help="packet, or fluid for a fast look without queues.",
     ),
+    click.option(
+        "--allow-code",
+        is_flag=True,
+        help="Run policies that the scenario names as module:Class; see docs/policies.md.",
+    ),
 )
 
 Command = Callable[..., int | None]
@@ -125,6 +130,7 @@ def compare_and_report(
     out: Path | None,
     jobs: int | None,
     asserted: tuple[str, ...],
+    allow_code: bool,
     **chosen: Any,
 ) -> int:
     """Load, check, run what is missing, and tell: table, verdict, the report's path.
@@ -141,7 +147,9 @@ def compare_and_report(
             raise KvfabricError(
                 f"--{name.replace('_', '-')}: needs --trace, or a trace in {scenario}"
             )
-    study = load(scenario, overrides=overrides_of(**chosen), compare=compare)
+    study = load(
+        scenario, overrides=overrides_of(**chosen), compare=compare, allow_code=allow_code
+    )
     place = out or Path("out") / re.sub(r"[^A-Za-z0-9]+", "-", study.scenario.name).strip("-")
     with progress(study.scenario.name, 1.0) as tick:
         run_study(

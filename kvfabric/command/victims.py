@@ -14,7 +14,8 @@ if TYPE_CHECKING:
 @click.argument("scenario", type=click.Path(path_type=Path))
 @click.option("--count", type=click.IntRange(1), default=None, help="Requests a seed, at most.")
 @click.option("--seeds", type=click.IntRange(1, 1000), default=None, help="Replications.")
-def command(scenario: Path, count: int | None, seeds: int | None) -> None:
+@click.option("--allow-code", is_flag=True, help="Run policies named as module:Class.")
+def command(scenario: Path, count: int | None, seeds: int | None, allow_code: bool) -> None:
     """Run every alternative of SCENARIO with and without its congesting flows, and compare.
 
     A flow is exposed when max-min sharing would give it all it asks for and it crosses a port that
@@ -27,7 +28,11 @@ def command(scenario: Path, count: int | None, seeds: int | None) -> None:
     from kvfabric.victim import victims_of
 
     changed = {("requests", "count"): count, ("run", "seeds"): seeds}
-    study = load(scenario, overrides={key: n for key, n in changed.items() if n is not None})
+    study = load(
+        scenario,
+        overrides={key: n for key, n in changed.items() if n is not None},
+        allow_code=allow_code,
+    )
     rows = []
     for job in jobs_of(study):
         if job.impossible is not None:

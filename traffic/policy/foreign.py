@@ -14,6 +14,8 @@ import traceback
 from collections.abc import Callable, Mapping
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
+from importlib.util import find_spec
+from pathlib import Path
 from types import UnionType
 from typing import Any, ClassVar, Final, get_args
 
@@ -226,6 +228,16 @@ def imported(path: str) -> type[Policy]:
     if not hasattr(found, name):
         raise PolicyError(f"policy {path}: module {module} has no {name}; name a class in it")
     return foreign(getattr(found, name), path)
+
+
+def source_file(path: str) -> Path | None:
+    """The file of the module at an import path; None where it has none. This runs the code of the
+    packages around it."""
+    try:
+        found = find_spec(path.partition(":")[0])
+    except (ImportError, ValueError):
+        return None
+    return None if found is None or found.origin is None else Path(found.origin)
 
 
 def offered() -> dict[str, EntryPoint]:
