@@ -21,11 +21,12 @@ from kvfabric.background import sources_of
 from kvfabric.catalogue import catalogues_of
 from kvfabric.deployment import Placed, placed_of, times_of
 from kvfabric.fault import faults_of
+from kvfabric.hazard import hazards_of
 from kvfabric.network import discipline_of, transport_of
 from kvfabric.override import headrooms_of
 from kvfabric.policy import code_of, local_of, part_of
 from kvfabric.quantity import Rate
-from kvfabric.scenario import FabricPart, Scenario
+from kvfabric.scenario import OF_INSTANCES, FabricPart, Scenario
 from kvfabric.serving import rules_of
 from kvfabric.source import Place, Source, file_path, located
 from kvfabric.workload import synthetic
@@ -117,6 +118,8 @@ def stage(scenario: Scenario, source: Source) -> Stage:
     placed = placed_of(scenario, source, fabric, routes)
     discipline, transport = network_of(scenario, source)
     faults = _faults(scenario, source, fabric)
+    with located(source, "faults"):
+        hazards_of(scenario, placed, 1)
     with located(source, "background"):
         beside = tuple(sources_of(scenario.background, fabric))
     rules = rules_of(scenario.serving)
@@ -200,7 +203,7 @@ def _faults(scenario: Scenario, source: Source, fabric: Fabric) -> tuple[Fault, 
     found: list[Fault] = []
     for number, part in enumerate(scenario.faults):
         with located(source, "faults", number):
-            if scenario.run.emulator != "packet":
+            if scenario.run.emulator != "packet" and part.kind not in OF_INSTANCES:
                 raise FaultError(
                     f"run.emulator {scenario.run.emulator}: knows no faults; write packet"
                 )
@@ -222,7 +225,8 @@ def services_of(
     part = part_of(scenario.policy)
     local = local_of(part)
     found: list[Service] = []
-    for one in placed:
+    hazards = hazards_of(scenario, placed, seed)
+    for one, hazard in zip(placed, hazards, strict=True):
         chosen, pools = policy_of(scenario, one.hops, seed), one.deployment
         network = None
         if "network" in chosen.sees and ready.rules.mode == "disaggregated":
@@ -233,7 +237,9 @@ def services_of(
                 pools.decode.instances,
                 int(part.staleness),
             )
-        found.append(Service(pools, chosen, one.hops, one.latency_ps, part.order, local, network))
+        found.append(
+            Service(pools, chosen, one.hops, one.latency_ps, part.order, local, network, hazard)
+        )
     return found
 
 

@@ -8,8 +8,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from analysis.observed import FAILURES
+from kvfabric.deployment import Placed
 from kvfabric.failover import resilience_of
 from kvfabric.scenario import OF_INSTANCES, FaultPart, Scenario
 from traffic.emulator import Table
@@ -25,14 +27,14 @@ def befalls(scenario: Scenario) -> bool:
     return any(part.kind in OF_INSTANCES for part in scenario.faults)
 
 
-def hazards_of(
-    scenario: Scenario, sizes: Sequence[tuple[int, int]], seed: int
-) -> list[Hazard | None]:
-    """What befalls the instances of every model; ``sizes`` are its (prefill, decode) instances.
+def hazards_of(scenario: Scenario, placed: Sequence[Placed], seed: int) -> list[Hazard | None]:
+    """What befalls the instances of every model; None for all where nothing does.
 
-    None for all where nothing does. Failures by mean times are drawn for the seed, up to the run's
-    limit. Refuses what cannot be with an `OutageError` or a `ServingError`.
+    Failures by mean times are drawn for the seed, up to the run's limit. Refuses what cannot be
+    with an `OutageError` or a `ServingError`.
     """
+    pools = [(one.deployment.prefill, one.deployment.decode) for one in placed]
+    sizes = [(len(prefill.instances), len(decode.instances)) for prefill, decode in pools]
     if not befalls(scenario):
         return [None] * len(sizes)
     if scenario.serving.mode != "disaggregated":
@@ -123,9 +125,8 @@ def failure_totals(outcome: Outcome) -> dict[str, int]:
     return {f"failover.{name}": value for name, value in (sums | more).items()}
 
 
-def renumber(flows: Table, outcome: Outcome) -> None:
-    """Write the hand-offs that were given up as such in a flow table, in place."""
-    if len(outcome.strays):
-        handoff = np.asarray(flows["handoff"], np.int64).copy()
-        handoff[outcome.strays] = given_up(handoff[outcome.strays])
-        flows["handoff"] = handoff
+def renumbered(handoff: NDArray[np.int64], outcome: Outcome) -> NDArray[np.int64]:
+    """The hand-off numbers of all flows, with those that were given up told as such."""
+    found = handoff.copy()
+    found[outcome.strays] = given_up(handoff[outcome.strays])
+    return found

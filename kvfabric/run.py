@@ -16,8 +16,10 @@ from kvfabric.cache import cache_tables, cache_told, cache_totals
 from kvfabric.collective import awaited, collectives_told, waiting
 from kvfabric.demand import demand_of
 from kvfabric.deployment import pools_told
+from kvfabric.failover import failover_told
 from kvfabric.fault import faults_told
 from kvfabric.handoff import handoff_told, orchestration_told
+from kvfabric.hazard import befalls, failure_tables, failure_totals, renumbered
 from kvfabric.load import Alternative
 from kvfabric.network import network_told
 from kvfabric.observed import observed
@@ -86,6 +88,7 @@ def run_cell(job: CellJob, progress: Callable[[int, int], None] | None = None) -
                         telemetry.totals
                         | _instances(ready)
                         | cache_totals(outcome)
+                        | failure_totals(outcome)
                         | waiting(
                             [one.deployment for one in ready.placed],
                             outcome.requests,
@@ -100,7 +103,7 @@ def run_cell(job: CellJob, progress: Callable[[int, int], None] | None = None) -
         outcome.requests,
         flow_table(ready, outcome, telemetry, emulator.rows, seed),
         _ports(ready.fabric, telemetry),
-        observed(ready.fabric, telemetry) | cache_tables(outcome),
+        observed(ready.fabric, telemetry) | cache_tables(outcome) | failure_tables(outcome),
     )
 
 
@@ -163,6 +166,7 @@ def flow_table(
     The fluid replays the rows of the background ``beside`` them as well.
     """
     table = {name: np.asarray(column).astype(np.int64) for name, column in telemetry.flows.items()}
+    table["handoff"] = renumbered(table["handoff"], outcome)
     nic = nic_rate(ready.fabric)
     table["bandwidth_ps"] = -(-table["bytes"] * 8 * (PS_PER_S // 10**6) // (nic // 10**6))
     fluid = FluidEmulator(ready.fabric, ready.routes, seed=seed, mtu=ready.transport.mtu)
@@ -230,6 +234,8 @@ def settings_of(scenario: Scenario, ready: Stage) -> dict[str, str]:
     }
     if scenario.cache is not None:
         told["prefix caches"] = cache_told(scenario.cache)
+    if befalls(scenario):
+        told["failover"] = failover_told(scenario.failover)
     if scenario.run.emulator == "fluid":
         return {**told, "network": "max-min fluid: no queues, no pauses, no marks"}
     if scenario.network.overrides:
