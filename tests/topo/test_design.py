@@ -54,7 +54,7 @@ def test_a_switch_too_small_is_the_reason():
 def test_what_is_no_question_is_refused():
     with pytest.raises(FabricError, match="design prefill 0: a pool needs hosts"):
         design(Spec(prefill=0, decode=1))
-    with pytest.raises(FabricError, match="family 'ring': unknown; write one of full_mesh"):
+    with pytest.raises(FabricError, match="family 'ring': unknown; write one of single_switch"):
         design(Spec(prefill=1, decode=1), ["ring"])
 
 

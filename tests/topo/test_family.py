@@ -75,6 +75,13 @@ def test_a_fat_tree_is_built_of_switches_with_k_ports():
     assert Counter(s.switch.ports for s in over.switches if s.switch) == {8: 8, 4: 12}
 
 
+def test_a_single_switch_has_every_host_two_links_from_every_other_and_refuses_one_too_many():
+    fabric = build("single_switch", {"prefill": 3, "decode": 5, "switch": Switch(ports=8)})
+    assert [len(fabric.hosts), len(fabric.switches), len(fabric.links)] == [8, 1, 8]
+    with pytest.raises(FabricError, match="9 hosts do not fit a switch of 8 ports"):
+        build("single_switch", {"hosts": 9, "switch": Switch(ports=8)})
+
+
 def test_a_full_mesh_has_a_trunk_between_every_two_switches():
     fabric = build("full_mesh", {"hosts": 12, "leaves": 4, "trunk": 2})
     assert set(inner(fabric).values()) == {2}
@@ -131,7 +138,7 @@ def test_uplinks_of_a_bipartite_are_what_the_oversubscription_asks():
     assert sum(inner(build("bipartite", values)).values()) == 16
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", [name for name in FAMILIES if name != "single_switch"])
 @pytest.mark.parametrize("ports", [32, 64])
 @pytest.mark.parametrize("oversubscription", [None, 1, 2])
 def test_every_family_sizes_itself_for_64_hosts(family, ports, oversubscription):
@@ -161,7 +168,7 @@ def test_cables_have_the_length_and_rate_of_their_kind():
 @pytest.mark.parametrize(
     ("family", "values", "told"),
     [
-        ("fat_tre", {}, r"did you mean fat_tree\? write one of full_mesh, fat_tree"),
+        ("fat_tre", {}, r"did you mean fat_tree\? write one of single_switch, full_mesh, fat_tree"),
         ("fat_tree", {"hosts": 8, "spines": 2}, "spines: not a parameter of fat_tree; it takes"),
         ("fat_tree", {}, "neither hosts nor k is given"),
         ("fat_tree", {"k": 5}, "k 5: must be even .* write k: 6"),

@@ -236,9 +236,10 @@ def test_servers_are_consecutive_hosts_of_one_rack():
     assert {h.server for h in build("leaf_spine", {"hosts": 20}).hosts} == {-1}
 
 
-@pytest.mark.parametrize(
-    "family", [f for f in FAMILIES if not f.startswith(("bipartite", "host_mesh"))]
-)
+TINY = ("bipartite", "host_mesh", "single_switch")
+
+
+@pytest.mark.parametrize("family", [f for f in FAMILIES if not f.startswith(TINY)])
 def test_every_family_with_switches_carries_a_thousand_gpus(family):
     fabric = build(family, {"hosts": 1024})
     assert len(fabric.hosts) == 1024

@@ -14,7 +14,7 @@ from topo.table import FlatTable, SharedTable
 
 
 def routed(family: str) -> tuple[Fabric, Routes]:
-    values = {"hosts": 24, "prefill": 12, "decode": 12, "switch": Switch(ports=16)}
+    values = {"hosts": 16, "prefill": 8, "decode": 8, "switch": Switch(ports=16)}
     fabric = build(family, values)
     return fabric, equal_cost(fabric)
 

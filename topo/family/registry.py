@@ -24,6 +24,7 @@ from topo.family.middle import BipartiteMiddle, bipartite_middle
 from topo.family.parameter import WRITTEN, Parameters
 from topo.family.plane import MultiPlane, multi_plane
 from topo.family.rail import RailOnly, RailOptimised, rail_only, rail_optimised
+from topo.family.single import SingleSwitch, single_switch
 from topo.family.slimfly import SlimFly, slim_fly
 from topo.family.switchless import BipartiteDirect, HostMesh, bipartite_direct, host_mesh
 from topo.family.threetier import ThreeTier, three_tier
@@ -43,6 +44,7 @@ class Family:
 FAMILIES: Final[dict[str, Family]] = {
     family.name: family
     for family in (
+        Family("single_switch", "every host on one switch", SingleSwitch, single_switch),
         Family("full_mesh", "every switch linked to every other", FullMesh, full_mesh),
         Family("fat_tree", "three-tier k-ary Clos of small switches", FatTree, fat_tree),
         Family("leaf_spine", "two-tier Clos with chosen oversubscription", LeafSpine, leaf_spine),
