@@ -100,6 +100,7 @@ class Router:
         self._pair = getattr(policy, "pair", None)
         self._scores = getattr(policy, "scores", None)
         self._priority = getattr(policy, "priority", None)
+        self._own: dict[int, int] = {}  # priorities of their own, where the policy gave others
 
     def _ask(self, request: int) -> Request:
         ledger, prefix = self._ledger, self._prefix
@@ -139,15 +140,21 @@ class Router:
         return chosen
 
     def _ranked(self, asked: Request, view: View) -> Request:
-        """The request with the priority that the policy gives it, in the ledger from now on."""
+        """The request with the priority that the policy gives it, in the ledger from now on.
+
+        A request that is placed anew is told to the policy with its own.
+        """
         assert self._priority is not None
-        priority = self._priority(asked, view)
+        number, own = asked.request, self._own.get(asked.request, asked.priority)
+        priority = self._priority(asked._replace(priority=own), view)
         if not 0 <= priority < PRIORITIES:
             raise PolicyError(
                 f"policy {self._policy.name}: gave request {asked.request} priority {priority}; "
                 f"answer 0 to {PRIORITIES - 1}"
             )
-        self._ledger.priority[asked.request] = priority
+        if priority != own:
+            self._own[number] = own
+        self._ledger.priority[number] = priority
         return asked._replace(priority=priority)
 
     def _chosen(self, asked: Request, view: View) -> Place:

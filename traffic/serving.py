@@ -59,6 +59,7 @@ class Outcome:
     breaker opened. Empty without hazards.
     cache: what prefill instances still knew of each prompt, `traffic.tally.COLUMNS`; cached: the
     sums over the run. Empty without caches.
+    counters: what the policies did, as they count it themselves, by their names and its.
     """
 
     requests: Table
@@ -72,6 +73,7 @@ class Outcome:
     cached: dict[str, int] = field(default_factory=dict)
     strays: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
     trips: int = 0
+    counters: dict[str, int] = field(default_factory=dict)
 
 
 def serve(
@@ -175,10 +177,11 @@ def serve_all(
         table,
         flows,
         loop.end_ps,
-        tuple(_notes(table, services)),
+        tuple(_notes(table, services, rules)),
         tuple(steps for station in loop.stations for steps in station.steps),
         cache=tally.table(ledger.arrived) if cached else {},
         cached=_cached(loop, tally),
+        counters=_counters(services),
     )
     if not len(toll.attempts):
         return outcome
@@ -262,8 +265,24 @@ def _number_on(table: Table, services: Sequence[Service], rules: Serving) -> NDA
     return before
 
 
-def _notes(table: Table, services: Sequence[Service]) -> list[str]:
+def _counters(services: Sequence[Service]) -> dict[str, int]:
+    """What the policies of all services count together."""
+    found: dict[str, int] = {}
+    for service in services:
+        counts = getattr(service.policy, "counters", None)
+        for name, value in ({} if counts is None else counts()).items():
+            key = f"policy.{service.policy.name}.{name}"
+            found[key] = found.get(key, 0) + value
+    return found
+
+
+def _notes(table: Table, services: Sequence[Service], rules: Serving) -> list[str]:
     notes: list[str] = []
+    if rules.mode == "colocated" and any(s.local or s.order != "prefill_first" for s in services):
+        notes.append(
+            "Order of choice and short prompts on the decode side have no meaning in colocated "
+            "serving: each request has one instance."
+        )
     rejected = int(np.count_nonzero(table["status"] == REJECTED))
     if rejected:
         most = ", ".join(str(s.deployment.decode.kv_capacity_bytes) for s in services)

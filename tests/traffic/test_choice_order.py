@@ -318,6 +318,34 @@ def test_a_request_that_is_turned_away_is_rejected(
     assert outcome.requests["status"].tolist() == [2]
 
 
+class Rising(Holding):
+    """Raises the priority of what it holds back."""
+
+    def priority(self, request: Request, view: View) -> int:
+        return request.priority + 1
+
+    def counters(self) -> dict[str, int]:
+        return {"raised": 1}
+
+
+def test_a_request_that_is_asked_about_again_is_told_with_its_own_priority(
+    pools: Callable[..., Deployment], wire: Callable[..., Emulator]
+) -> None:
+    table = request_table(arrival_ps=[0], input_tokens=[10], output_tokens=[1], priority=[2])
+    outcome = serve_all(table, [Service(pools(2, 3), Rising(20 * MS), FLAT)], wire(MS))
+    assert outcome.requests["priority"].tolist() == [3]
+    assert outcome.counters == {"policy.asked.raised": 1}
+
+
+def test_a_note_says_that_colocated_instances_have_no_order_of_choice(
+    pools: Callable[..., Deployment], wire: Callable[..., Emulator]
+) -> None:
+    table = request_table(arrival_ps=[0], input_tokens=[10], output_tokens=[1])
+    service = Service(pools(2, 3), Asked(1), np.zeros((5, 5), np.int32), order="decode_first")
+    outcome = serve_all(table, [service], wire(MS), rules=Serving("colocated"))
+    assert any("Order of choice" in note for note in outcome.notes)
+
+
 class Ranking(Asked):
     """Gives long prompts a priority."""
 
