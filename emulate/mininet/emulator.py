@@ -1,10 +1,12 @@
 """The Mininet emulator: flows as real frames, under the real clock, slowed down by the dilation.
 
 It keeps the protocol of `traffic.emulator`, in virtual time. Virtual time begins with the first
-call of `advance`, and goes on by itself: a serving loop that submits a flow later than its release,
-or hears of a completion later than it may act on it, makes the run invalid, and the guard says so.
+call of `advance`, and goes on by itself but for what is idle (`emulate.mininet.feed`): a serving
+loop that submits a flow later than its release, or hears of a completion later than it may act on
+it, makes the run invalid, and the guard says so.
 """
 
+from collections.abc import Callable
 from heapq import heappop, heappush
 from types import TracebackType
 
@@ -12,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from emulate.mininet.error import EmulationError
+from emulate.mininet.feed import Feed
 from emulate.mininet.guard import Control, Measured, Verdict, bridge_ps, verdict
 from emulate.mininet.network import Network
 from emulate.mininet.plan import LANDED
@@ -32,7 +35,11 @@ class MininetEmulator:
 
     dilation: how many times slower than the fabric's clock, a whole number of at least 1.
     window_ps: how much later than it happened a completion may be told: the control delay of a
-    serving loop. Refuses flows as the packet emulator does, and those with a pinned path.
+    serving loop. watch: called now and then with the time of the clock. Refuses flows as the
+    packet emulator does, and those with a pinned path.
+
+    After `stop` what has completed until then counts, nothing more is sent, and time jumps to
+    wherever it is advanced, so that a serving loop comes to its end.
     """
 
     def __init__(
@@ -43,6 +50,7 @@ class MininetEmulator:
         dilation: int,
         window_ps: int = 20 * PS_PER_US,
         command: Command = child_command,
+        watch: Callable[[int], None] | None = None,
     ) -> None:
         refuse_window(dilation, window_ps)
         self.setup = setup
@@ -50,9 +58,12 @@ class MininetEmulator:
         self._window = window_ps
         self._twin = setup.twin()
         self._session = Session(plan_of(setup, network, dilation), command)
+        self._feed = Feed(self._session)
+        self._watch = watch or (lambda _now: None)
         self._begun = False
         self._now_ps = 0
-        self._held: list[NDArray[np.void]] = []
+        self.stopped_ps: int | None = None
+        """When `stop` ended the run."""
         self._due: list[tuple[int, int, int]] = []
         self._landed: list[NDArray[np.void]] = []
         self._late_notices = 0
@@ -79,7 +90,12 @@ class MininetEmulator:
     @property
     def clock_ps(self) -> int:
         """What virtual time it is, 0 before it began."""
-        return max(self._session.now_ps, 0) if self._begun else 0
+        return max(self._feed.clock_ps, 0) if self._begun else 0
+
+    def stop(self) -> None:
+        """End the run here: nothing more is sent or awaited."""
+        if self.stopped_ps is None:
+            self.stopped_ps = self.clock_ps
 
     def submit(self, flows: NDArray[np.void]) -> None:
         """Hand over `FLOW` rows: all of them, or none if one is refused."""
@@ -92,17 +108,14 @@ class MininetEmulator:
                 "number; write -1"
             )
         self._twin.submit(flows)
-        if self._begun:
-            self._session.send(flows)
-        else:
-            self._held.append(flows)
+        if self.stopped_ps is None:
+            self._feed.add(flows)
+            if self._begun:
+                self._feed.push()
 
     def _begin(self) -> None:
         self._begun = True
         self._session.begin()
-        for flows in self._held:
-            self._session.send(flows)
-        self._held.clear()
 
     def advance(self, until_ps: int) -> Advance:
         """Wait for the first completion at most at ``until_ps``, or until that instant is over."""
@@ -116,16 +129,25 @@ class MininetEmulator:
         while True:
             if self._due and self._due[0][0] <= until_ps:
                 return self._completed(until_ps)
-            left = self._session.real_s(until_ps)
-            self._take(self._session.landed(min(left, _NAP_S)))
-            if left <= 0 and not (self._due and self._due[0][0] <= until_ps):
+            over = self.stopped_ps is not None or self._feed.clock_ps >= until_ps
+            self._wait(0 if over else until_ps)
+            if over and not (self._due and self._due[0][0] <= until_ps):
                 self._now_ps = until_ps
                 return Advance(until_ps, np.zeros(0, COMPLETION))
+
+    def _wait(self, until_ps: int) -> None:
+        """Fetch what has completed, and for that wait a little."""
+        if self.stopped_ps is not None:
+            return
+        self._feed.push()
+        self._feed.skip(until_ps)
+        self._watch(self.clock_ps)
+        self._take(self._feed.landed(min(self._feed.wait_s(until_ps), _NAP_S)))
 
     def _take(self, rows: NDArray[np.void]) -> None:
         if not len(rows):
             return
-        now = self._session.now_ps
+        now = self._feed.clock_ps
         self._landed.append(rows)
         self._late_notices += int(np.count_nonzero(now - rows["finish_ps"] > self._window))
         for row in rows:
@@ -168,11 +190,15 @@ class MininetEmulator:
         if self._found is None:
             if not self._begun:
                 self._begin()
-            self._take(self._session.landed(0.0))
+            self._take(self._feed.landed(0.0))
             tables = self._session.finish()
             landed = np.concatenate([np.zeros(0, LANDED), *self._landed])
+            counted = tables["agent"]["flows"]
+            counted["sender_done_ps"] = self._feed.shifted(
+                np.asarray(counted["flow"], np.int64), np.asarray(counted["sender_done_ps"])
+            )
             self._found = Telemetry(
-                flow_table(self._twin.telemetry().flows, landed, tables["agent"]["flows"]),
+                flow_table(self._twin.telemetry().flows, landed, counted),
                 port_table(len(self.setup.fabric.ports.node), tables),
                 _totals(tables, self.dilation),
                 pauses=pause_table(tables),

@@ -90,9 +90,32 @@ def test_flows_finish_and_the_clock_is_the_real_one(make: Make) -> None:
     finish = replay(_flows(10, 30), emulator)
     took = time.monotonic() - began
     assert finish.tolist() == [15 * PS_PER_US, 35 * PS_PER_US]
-    # 35 us of the fabric at a dilation of 10,000 are 0.35 s, after a lead of 0.2 s.
-    assert took >= 0.55
+    # Each flow is handed over 5 us (0.05 s) before its release and takes 5 us more, after a lead of
+    # 0.2 s; 2 us after the first the rest of the gap is skipped.
+    assert took >= 0.2 + 2 * 0.1
     assert took < 5
+
+
+def test_time_in_which_nothing_moves_is_skipped(make: Make) -> None:
+    emulator = make()
+    began = time.monotonic()
+    # Two seconds of the fabric at a dilation of 10,000 would be five hours and a half.
+    finish = replay(_flows(10, 2_000_000), emulator)
+    assert time.monotonic() - began < 5
+    assert finish.tolist() == [15 * PS_PER_US, 2_000_005 * PS_PER_US]
+    told = emulator.telemetry().flows
+    assert told["sender_done_ps"].tolist() == [15 * PS_PER_US + 1, 2_000_005 * PS_PER_US + 1]
+
+
+def test_a_run_that_is_stopped_comes_to_its_end(make: Make) -> None:
+    emulator = make()
+    emulator.submit(_flows(10, 300_000))
+    assert len(emulator.advance(20 * PS_PER_US).completions) == 1
+    emulator.stop()
+    emulator.submit(_flows(10, 300_000, 400_000)[2:])
+    assert len(emulator.advance(10**15).completions) == 0
+    assert emulator.stopped_ps is not None
+    assert emulator.telemetry().flows["finish_ps"].tolist() == [15 * PS_PER_US, -1, -1]
 
 
 def test_advance_returns_at_a_completion_and_else_at_its_end(make: Make) -> None:
