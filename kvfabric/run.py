@@ -24,6 +24,7 @@ from kvfabric.load import Alternative
 from kvfabric.network import network_told
 from kvfabric.observed import observed
 from kvfabric.override import overrides_told
+from kvfabric.policy import policy_told
 from kvfabric.scenario import Scenario
 from kvfabric.serving import serving_told
 from topo.bom import bom
@@ -34,6 +35,7 @@ from topo.unit import PS_PER_S, show_duration, show_rate, show_size
 from traffic.background import Background
 from traffic.emulator import Table, Telemetry
 from traffic.errand import pooled
+from traffic.policy.registry import kind_of
 from traffic.replay import replay
 from traffic.serving import Outcome, serve_all
 
@@ -88,6 +90,7 @@ def run_cell(job: CellJob, progress: Callable[[int, int], None] | None = None) -
                         telemetry.totals
                         | _instances(ready)
                         | cache_totals(outcome)
+                        | outcome.counters
                         | failure_totals(outcome)
                         | waiting(
                             [one.deployment for one in ready.placed],
@@ -224,6 +227,7 @@ def settings_of(scenario: Scenario, ready: Stage) -> dict[str, str]:
         "cables": f"{part.cable:g} m",
         "placement": scenario.placement.by,
         "control delay": show_duration(scenario.run.control_delay),
+        "policy": policy_told(scenario.policy, kind_of(scenario.policy_kind).sees),
         "hand-off": handoff_told(scenario.handoff),
         "orchestration": orchestration_told(scenario.handoff.orchestration),
         "collectives": collectives_told(
