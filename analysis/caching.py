@@ -28,13 +28,13 @@ def caching(samples: Sequence[Sample]) -> Breakdown:
     return Breakdown(
         "Prefix caches",
         "Prompt tokens that prefill instances still knew, as a share of all, and by tier as a "
-        "share of the whole blocks looked up; then means a seed: KV bytes not computed again and "
-        "the prefill time that this saved, what was loaded from slower tiers of the instance, "
-        "what was read from and written to the remote pool over the fabric, and the blocks that "
-        "had to leave a tier.",
+        "share of the whole blocks looked up; then means a seed: KV bytes not computed again, the "
+        "prefill time that this saved and the time that prompts waited for their loads, what was "
+        "loaded from slower tiers of the instance, what was read from and written to the remote "
+        "pool over the fabric, and the blocks that had to leave a tier.",
         (
-            *("fabric", "policy", "known", "by tier", "saved", "prefill saved", "loaded"),
-            *("pool read / written", "evicted"),
+            *("fabric", "policy", "known", "by tier", "prefill saved", "loads waited", "saved"),
+            *("loaded", "pool read / written", "evicted"),
         ),
         tuple(rows),
     )
@@ -70,8 +70,9 @@ def _told(sums: Counter[str], seeds: int) -> tuple[str, ...]:
     return (
         percent(sums["cached_tokens"] / sums["prompt_tokens"]),
         ", ".join(f"{kind} {percent(hits[kind] / asked)}" for kind in kinds),
-        show_size(sum(hits.values()) // seeds),
         duration(sums["saved_ps"] / seeds),
+        duration(sums["load_ps"] / seeds),
+        show_size(sum(hits.values()) // seeds),
         show_size(loaded // seeds),
         f"{show_size(read // seeds)} / {show_size(written // seeds)}" if "remote" in hits else NONE,
         ", ".join(f"{kind} {count:,}" for kind, count in evicted.items()),

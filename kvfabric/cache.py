@@ -35,7 +35,7 @@ class CachePart(Part, frozen=True):
     tiers: tuple[TierPart, ...]
     eviction: Literal["lru", "cost"] = "lru"
     lifetime: Duration | None = None
-    load: Literal["before", "overlapped"] = "before"
+    load: Literal["before", "overlapped", "prefetched"] = "before"
     write: Literal["through", "back"] = "through"
     priority: Annotated[int, Meta(ge=0, le=7)] = 3
     label: Annotated[str, Meta(min_length=1, max_length=80)] | None = None
@@ -105,6 +105,13 @@ def _idle_bps(fabric: Fabric, storage: Sequence[int], groups: Sequence[Sequence[
     return min(instance, sum(nic(host) for host in storage))
 
 
+_LOADED = {
+    "before": "loaded before the prefill",
+    "overlapped": "loaded beside the prefill",
+    "prefetched": "loaded while a prompt waits",
+}
+
+
 def cache_told(part: CachePart) -> str:
     """Every setting of the caches in one line."""
     told = [
@@ -112,7 +119,7 @@ def cache_told(part: CachePart) -> str:
         for one in part.tiers
     ]
     told.append("least recently used leave" if part.eviction == "lru" else "cost-aware eviction")
-    told.append(f"loaded {'before' if part.load == 'before' else 'beside'} the prefill")
+    told.append(_LOADED[part.load])
     if part.lifetime is not None:
         told.append(f"lifetime {show_duration(part.lifetime)}")
     if part.tiers[-1].kind == REMOTE:

@@ -119,6 +119,8 @@ class Disaggregated:
         took = self._expected(request, chosen)
         view.prefill_free_ps[chosen] = max(int(view.prefill_free_ps[chosen]), now) + took
         self._queue[chosen].add(request)
+        if self._cache is not None:
+            self._cache.queued(request, ledger.input_tokens[request], chosen, now)
         if not self._busy[chosen]:
             self._start_prefill(chosen, now)
 

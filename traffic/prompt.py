@@ -2,20 +2,23 @@
 
 A prompt's blocks are looked up when its turn comes, and what is found is loaded then: HBM costs
 nothing; dram and ssd their bytes at the tier's rate, one tier after the other; the pool flows over
-the fabric, released a control delay after the turn, which count as arrived a control delay after
-their last byte. With load time l, prefill time c of the rest (attention over the whole context) and
-L layers the prompt ends, counted from its turn,
+the fabric, released a control delay later, which count as arrived a control delay after their last
+byte. With load time l, prefill time c of the rest (attention over the whole context) and L layers
+the prompt ends, counted from its turn,
 
     before       max(l, pool arrives) + c
     overlapped   the later of max(l, c) + min(l, c) / L and pool arrives + c / L
+    prefetched   as before, but loads begin when the prompt joins the line of its instance
 
-the latter being a pipeline of equal layers whose last is computed when its cache is there. The
-instance takes no other prompt meanwhile. When the prompt is computed its whole blocks lie in the
-first tier; only they are found again, and never the last token of a prompt, as in vLLM. Blocks move
-between an instance's tiers beside its work and cost it no time.
+overlapped being a pipeline of equal layers whose last is computed when its cache is there. From its
+turn on the instance takes no other prompt. Prompts that wait load from dram and ssd one after the
+other; what has come into the tiers meanwhile is found as well, what has gone down is loaded at the
+turn, and the pool is not read a second time. When a prompt is computed its whole blocks lie in the
+first tier; only they are found again, and never its last token, as in vLLM. Blocks move between an
+instance's tiers beside its work and cost it no time.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
@@ -64,6 +67,27 @@ class _Found:
     load_ps: int
     took_ps: int
     whole_ps: int
+
+
+@dataclass(slots=True)
+class _Ahead:
+    """What is loaded while a prompt waits: until when, for how long, and its read of the pool."""
+
+    loaded_ps: int
+    load_ps: int
+    blocks: frozenset[int]
+    transfer: Transfer | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    """A prompt whose turn has come and whose read of the pool is under way."""
+
+    transfer: Transfer
+    found: _Found
+    turn_ps: int
+    load_ps: int
+    computed: Computed
 
 
 def prompt_ps(time: StepTime, tokens: int, cached: int) -> int:
@@ -115,7 +139,9 @@ class PromptCache:
             Hierarchy(rules, size, self.holding, instance, self._worth)
             for instance in range(len(pool.instances))
         ]
-        self._reading: dict[int, tuple[Transfer, _Found, int, Computed]] = {}
+        self._loading = [0] * len(pool.instances)  # until when, of prompts that wait
+        self._ahead: dict[int, _Ahead] = {}
+        self._reading: dict[int, _Reading] = {}
         self._soonest = NEVER
 
     def _usable(self, request: int, tokens: int) -> list[int]:
@@ -124,18 +150,25 @@ class PromptCache:
         found: list[int] = self._blocks.of(request)[:most].tolist()
         return found
 
-    def _find(self, request: int, tokens: int, instance: int) -> tuple[list[int], _Found]:
-        blocks, remote = self._usable(request, tokens), self._remote
+    def _find(
+        self, request: int, tokens: int, instance: int, ahead: _Ahead | None = None
+    ) -> tuple[list[int], _Found]:
+        """The usable blocks and what is used of them; of the pool what was read ``ahead``."""
+        blocks = self._usable(request, tokens)
         where, far = self._own[instance].where, len(self._rules.own)
+        pool: Container[int] = () if self._remote is None else self._remote
+        if ahead is not None:
+            pool = ahead.blocks
         tiers: list[int] = []
         for block in blocks:
             tier = where.get(block)
             if tier is None:
-                if remote is None or block not in remote:
+                if block not in pool:
                     break
                 tier = far
             tiers.append(tier)
-        used = self._wanted(tokens, instance, tiers) if self._cost else len(tiers)
+        choose = self._cost and ahead is None
+        used = self._wanted(tokens, instance, tiers) if choose else len(tiers)
         time, size = self._times[instance], self._blocks.block_tokens
         whole = time.prefill_ps(tokens)
         took = prompt_ps(time, tokens, used * size) if used else whole
@@ -167,7 +200,7 @@ class PromptCache:
     def _end_ps(self, load: int, took: int, arrived: int) -> tuple[int, int]:
         """(begin, end) of the computation after the turn; ``arrived`` is when the pool's part is
         there, 0 without one."""
-        if self._rules.load == "before":
+        if self._rules.load != "overlapped":
             begin = max(load, arrived)
             return begin, begin + took
         end = max(load, took) + -(-min(load, took) // self._layers)
@@ -179,25 +212,51 @@ class PromptCache:
         held = next((i for i, block in enumerate(blocks) if block not in where), len(blocks))
         return prompt_ps(self._times[instance], tokens, held * self._blocks.block_tokens)
 
+    def queued(self, request: int, tokens: int, instance: int, now: int) -> None:
+        """The prompt joins the line of an instance: load ahead, if that is the rule."""
+        if self._rules.load == "prefetched":
+            self.expire(now)
+            blocks, found = self._find(request, tokens, instance)
+            transfer, wanted = self._ask(request, blocks, found, instance, now)
+            loaded = max(now, self._loading[instance]) + found.load_ps
+            self._loading[instance] = loaded
+            self._ahead[request] = _Ahead(loaded, found.load_ps, frozenset(wanted), transfer)
+
+    def _ask(
+        self, request: int, blocks: Sequence[int], found: _Found, instance: int, now: int
+    ) -> tuple[Transfer | None, list[int]]:
+        """Read from the pool what was found there."""
+        far = len(self._rules.own)
+        wanted = [block for block, tier in zip(blocks, found.tiers, strict=False) if tier == far]
+        if not wanted or self._remote is None:
+            return None, wanted
+        sent = self._remote.read(request, wanted, instance, now, now + self._delay)
+        self._tally.add("read_bytes", request, sent.bytes)
+        return sent, wanted
+
     def start(self, request: int, tokens: int, instance: int, now: int, computed: Computed) -> None:
         """The prompt's turn has come; ``computed`` is called now, or when its reads are done."""
         self.expire(now)
-        blocks, found = self._find(request, tokens, instance)
+        ahead = self._ahead.pop(request, None)
+        blocks, found = self._find(request, tokens, instance, ahead)
         self._count(request, tokens, found)
-        far = len(self._rules.own)
-        wanted = [block for block, tier in zip(blocks, found.tiers, strict=False) if tier == far]
-        if wanted and self._remote is not None:
-            sent = self._remote.read(request, wanted, instance, now, now + self._delay)
-            self._tally.add("read_bytes", request, sent.bytes)
-            self._reading[request] = (sent, found, now, computed)
-            return
-        self._computes(request, found, now, now, computed)
+        if ahead is None:
+            transfer, _ = self._ask(request, blocks, found, instance, now)
+            load = found.load_ps
+        else:
+            transfer = ahead.transfer if len(self._rules.own) in found.tiers else None
+            load = max(0, ahead.loaded_ps - now) + max(0, found.load_ps - ahead.load_ps)
+        if transfer is None:
+            self._computes(request, found, now, load, now, computed)
+        else:
+            self._reading[request] = _Reading(transfer, found, now, load, computed)
 
     def _computes(
-        self, request: int, found: _Found, turn: int, now: int, computed: Computed
+        self, request: int, found: _Found, turn: int, load: int, now: int, computed: Computed
     ) -> None:
-        begin, end = self._end_ps(found.load_ps, found.took_ps, now - turn)
+        begin, end = self._end_ps(load, found.took_ps, now - turn)
         self._tally.note("load_ps", request, end - found.took_ps)
+        self._tally.sums["load_ps"] += end - found.took_ps
         computed(request, turn + begin, turn + end, now)
 
     @property
@@ -215,11 +274,14 @@ class PromptCache:
     def _read(self, transfer: Transfer, now: int) -> None:
         """A read is done; it counts unless its prompt was given up."""
         request = transfer.request
-        waiting = self._reading.get(request)
-        if waiting is not None and waiting[0] is transfer:
+        ahead, reading = self._ahead.get(request), self._reading.get(request)
+        if ahead is not None and ahead.transfer is transfer:
+            ahead.transfer = None
+        if reading is not None and reading.transfer is transfer:
             del self._reading[request]
-            _, found, turn, computed = waiting
-            self._computes(request, found, turn, now, computed)
+            self._computes(
+                request, reading.found, reading.turn_ps, reading.load_ps, now, reading.computed
+            )
 
     def first(self, blocks: Sequence[int]) -> int:
         """How many of the first blocks the pool holds."""
@@ -227,6 +289,7 @@ class PromptCache:
 
     def give_up(self, request: int) -> None:
         """The prompt is not computed any more; what it reads still crosses the fabric."""
+        self._ahead.pop(request, None)
         self._reading.pop(request, None)
 
     def end(self, request: int, tokens: int, instance: int, now: int) -> None:
@@ -262,6 +325,7 @@ class PromptCache:
     def clear(self, instance: int) -> None:
         """An instance lost all that it held."""
         self._own[instance].clear()
+        self._loading[instance] = 0
 
     def _count(self, request: int, tokens: int, found: _Found) -> None:
         sums, size, tally = self._tally.sums, self._size, self._tally

@@ -86,7 +86,7 @@ class Remote:
         self.ended = 0
         """Blocks whose lifetime was over."""
 
-    def __contains__(self, block: int) -> bool:
+    def __contains__(self, block: object) -> bool:
         return block in self._uses
 
     def __len__(self) -> int:

@@ -24,7 +24,7 @@ REMOTE: Final = "remote"
 
 _CHOICES: Final = {
     "eviction": ("lru", "cost"),
-    "load": ("before", "overlapped"),
+    "load": ("before", "overlapped", "prefetched"),
     "write": ("through", "back"),
 }
 
@@ -76,8 +76,8 @@ class Caching:
     eviction: ``lru``, the least recently used leave and go one tier down; ``cost``, see
         `traffic.worth`.
     lifetime_ps: after which a block that was not used is forgotten, everywhere; 0 keeps all.
-    load: a hit is loaded ``before`` its prompt is computed, or ``overlapped`` with it layer by
-        layer, see `traffic.prompt`.
+    load: a hit is loaded ``before`` its prompt is computed, ``overlapped`` with it layer by layer,
+        or ``prefetched`` while the prompt waits in line, see `traffic.prompt`.
     write: blocks are copied to the pool when they are computed (``through``), or when they leave
         the last tier of their instance (``back``).
     storage: hosts of the pool. Each has the blocks that a hash of their number gives it.
