@@ -27,6 +27,7 @@ _VERBS: Final = {
     "clean": "Remove what killed runs on real frames left.",
     "topo": "Design, compare, draw, convert and check fabrics; list their families.",
     "traffic": "Show, draw and export requests; retell them by tokeniser; get public traces.",
+    "policies": "List the mapping policies: what each sees, its parameters, its source.",
     "init": "Write a commented scenario from a few facts about your pools.",
     "schema": "Print the JSON Schema of scenario files, for editors.",
 }
