@@ -90,9 +90,15 @@ def failures(found: Result) -> Breakdown:
 
 
 def short(told: Breakdown) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-    """Its columns and rows for a terminal, the alternative in one column."""
-    columns = ("alternative", *told.columns[2:])
-    return columns, [(f"{row[0]}, {row[1]}", *row[2:]) for row in told.rows]
+    """Its columns and rows for a terminal: who failed with who had not finished, and all waste."""
+    columns = ("alternative", "phase", "requests", "lost", "tries", "TTFT P50", "TTFT tail")
+    rows: list[tuple[str, ...]] = []
+    for fabric, policy, phase, count, failed, late, tries, median, tail, prefill, sent in told.rows:
+        lost = failed if late in ("0", NONE) else f"{failed}, {late} open"
+        alternative = f"{fabric}, {policy}" if phase == PHASES[0] else ""
+        wasted = prefill if sent in ("0 B", NONE) else f"{prefill}, {sent}"
+        rows.append((alternative, phase, count, lost, tries, median, tail, wasted))
+    return (*columns, "wasted"), rows
 
 
 def _parts(found: Result, sample: Sample) -> list[Phases]:

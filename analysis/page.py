@@ -7,6 +7,7 @@ from analysis import wording
 from analysis.breakdown import breakdowns
 from analysis.caching import caching
 from analysis.culprit import ranking
+from analysis.failure import failures
 from analysis.pathology import pauses, spreads
 from analysis.record import Cell, Study
 from analysis.result import Result, closest, requirements, watched
@@ -50,7 +51,10 @@ def page(found: Result, figures: Sequence["Plot"], images: Mapping[str, bytes]) 
         "inline": {p.name: Markup(inline(p, images[p.name])) for p in figures},  # noqa: S704
     }
     manifest = found.study.manifest
-    served = (service(found.samples, manifest), gpus(found.samples), caching(found.samples))
+    served = (
+        *(service(found.samples, manifest), gpus(found.samples)),
+        *(caching(found.samples), failures(found)),
+    )
     return template.render(
         **trusted,
         manifest=manifest,

@@ -2,7 +2,8 @@
 
 from kvfabric.cache import cache_left_out
 from kvfabric.collective import awaited
-from kvfabric.scenario import HandoffPart, NetworkPart, Scenario
+from kvfabric.hazard import befalls
+from kvfabric.scenario import OF_INSTANCES, HandoffPart, NetworkPart, Scenario
 from kvfabric.serving import left_out
 from traffic.reshard import paired
 from traffic.tier import REMOTE
@@ -23,6 +24,10 @@ _CREDITS = (
     "tables and subnet routes are left out."
 )
 _ROUTES = "Routes do not change when a link or switch fails: flows keep their paths and retransmit."
+_DEATHS = (
+    "Instances fail whole and at once; flows that they had released cross the fabric to their end; "
+    "a retried request is computed anew from its prompt."
+)
 _FLUID = (
     "The fluid has no queues, pauses, marks, losses or congestion control: rates are max-min fair "
     "at every instant.",
@@ -109,6 +114,9 @@ def not_modelled(scenario: Scenario) -> list[str]:
         else "Nothing but hand-offs"
         + (" and the pool of prefix blocks" if _pooled(scenario) else "")
         + " crosses the fabric.",
-        _ROUTES if scenario.faults else "No link or switch fails.",
+        _ROUTES
+        if any(part.kind not in OF_INSTANCES for part in scenario.faults)
+        else "No link or switch fails.",
+        _DEATHS if befalls(scenario) else "No instance fails.",
         *(_FLUID if scenario.run.emulator == "fluid" else _of_packets(scenario.network)),
     ]

@@ -192,6 +192,7 @@ def tell(place: Path, asserted: tuple[str, ...] = ()) -> int:
     if found.blames:
         _blame(found)
     _cache(found)
+    _failures(found)
     console.print(f"\nreport: {report}", markup=False, highlight=False, soft_wrap=True)
     return held(found, conditions)
 
@@ -212,6 +213,16 @@ def _blame(found: "Result", most: int = 4) -> None:
     print_table("what made the slowest hand-offs slow", COLUMNS, short(told))
     if len(shown) > most:
         click.echo(f"of {len(shown) - most} more alternatives: see the report")
+
+
+def _failures(found: "Result") -> None:
+    """What failures of instances did to requests before, during and after, where there are any."""
+    from analysis.failure import failures, short
+    from kvfabric.table import print_table
+
+    told = failures(found)
+    if told.rows:
+        print_table("failures of instances: requests by when they lived", *short(told))
 
 
 def _cache(found: "Result") -> None:
