@@ -101,6 +101,29 @@ def test_of_equal_ways_the_less_loaded_instance_is_taken(picture: Picture) -> No
     assert NetworkAware(NetworkAwareSettings(), state.hops, 0).decode(ask(), 0, state) == 2
 
 
+def test_estimates_within_a_tenth_count_as_equal_and_the_fewest_links_win(
+    picture: Picture,
+) -> None:
+    # 100, 109, 111 and 200 us: the first two are equal, and the second is nearer.
+    state = picture([[4, 2, 2, 2]], busy=[[0.0, 1 - 100 / 109, 1 - 100 / 111, 0.5]])
+    policy = NetworkAware(NetworkAwareSettings(), state.hops, 0)
+    assert policy.decode(ask(), 0, state) == 1
+    assert NetworkAware(NetworkAwareSettings(equal=0), state.hops, 0).decode(ask(), 0, state) == 0
+    wide = NetworkAware(NetworkAwareSettings(equal=0.2), state.hops, 0)
+    state.decode_requests[1] = 1
+    assert wide.decode(ask(), 0, state) == 2
+
+
+def test_netkv_takes_a_tier_more_for_twice_as_slow(picture: Picture) -> None:
+    # 100 us at rest: x 2 for half the rate, x 2 for a tier, x 3 for two, x 10.
+    state = picture([[2, 4, 6, 2]], busy=[[0.5, 0.0, 0.0, 0.9]])
+    policy = Netkv(NetkvSettings(step_weight=0), state.hops, 0)
+    cost = policy.decode_cost(ask(), 0, state) / PS_PER_US
+    assert cost.tolist() == pytest.approx([200, 200, 300, 1000])
+    flat = Netkv(NetkvSettings(step_weight=0, tier_weight=0), state.hops, 0)
+    assert flat.decode(ask(), 0, state) in (1, 2)
+
+
 def test_without_a_network_view_the_fewest_links_win(picture: Picture) -> None:
     state = picture([[4, 2, 6, 2]], decode_requests=[0, 1, 0, 0])
     policy = NetworkAware(NetworkAwareSettings(), state.hops, 0)

@@ -23,6 +23,12 @@ _MOST_BUSY: Final = 0.95
 _LATE_PS: Final = 10**15
 """A thousand seconds: what keeps an instance that may not be preferred behind all others."""
 
+_LINK: Final = 1 << 20
+"""What a link weighs in requests, where links come before load."""
+
+_UNEQUAL: Final = float(1 << 32)
+"""Above every rank by links and load."""
+
 _PROBE: Final = (256, 1_000_000)
 """Sequences and tokens at which the slope of a decode step is taken."""
 
@@ -66,19 +72,23 @@ class Ways:
 
 
 class NetworkAwareSettings(Struct, frozen=True, forbid_unknown_fields=True):
-    """``bound``: how many times the mean load an instance may reach and still be preferred, as in
-    topology_aware."""
+    """bound: how many times the mean load an instance may reach and still be preferred, as in
+        topology_aware.
+    equal: share by which an estimate may be above the shortest and still count as equal to it; a
+        tenth is ours: counters of busy links differ by more than that from one reading to the next.
+    """
 
     bound: float = 1.5
+    equal: float = 0.1
 
 
 class NetworkAware(Costed):
     """The decode instance with the shortest estimated hand-off, of those that are not overloaded.
 
     Overloaded is an instance whose load with this request would be above ceil(bound x (m + 1) / n),
-    m being the load of the n that may be chosen. Prefill is the least loaded; where decode is
-    chosen first it is the least loaded, and prefill the one with the shortest hand-off. Equal
-    estimates go to the least load, then a draw (`Tie`).
+    m being the load of the n that may be chosen. Of estimates that count as equal the fewest links
+    win, then the least load, then a draw (`Tie`). Prefill is the least loaded; where decode is
+    chosen first it is the least loaded, and prefill the one with the shortest hand-off.
     """
 
     name: ClassVar[str] = "network_aware"
@@ -93,55 +103,77 @@ class NetworkAware(Costed):
                 f"network_aware bound {settings.bound}: below 1 or not a number; write a factor of "
                 "the mean load, e.g. 1.5"
             )
+        if not 0 <= settings.equal < float("inf"):
+            raise PolicyError(
+                f"network_aware equal {settings.equal}: below 0 or not a number; write a share, "
+                "e.g. 0.1"
+            )
         self._bound = settings.bound
+        self._equal = 1 + settings.equal
         self._ways = Ways()
 
     def prefill_cost(self, request: Request, view: View) -> Cost:
-        """Load, or the hand-off to ``decode`` and then load."""
-        load = view.prefill_requests
-        if request.decode < 0:
+        """Load, or the hand-off to ``decode``, links and load."""
+        load, decode = view.prefill_requests, request.decode
+        if decode < 0:
             return load
         usable = self.prefill_usable(request, view)
-        return self._path(request, view, None, request.decode) + self._late(load, usable)
+        ranks = view.hops[:, decode] * _LINK + load
+        free = usable & ~self._late(load, usable)
+        return self._ranked(self._path(request, view, None, decode), ranks, free)
 
     def decode_cost(self, request: Request, prefill: int, view: View) -> Cost:
-        """The hand-off and then load, or load alone where decode is chosen first."""
+        """The hand-off, links and load, or load alone where decode is chosen first."""
         load = view.decode_requests
         if prefill < 0:
             return load
         usable = self.decode_usable(request, prefill, view)
-        return self._path(request, view, prefill, None) + self._late(load, usable)
+        ranks = view.hops[prefill] * _LINK + load
+        free = usable & ~self._late(load, usable)
+        return self._ranked(self._path(request, view, prefill, None), ranks, free)
 
     def _path(
         self, request: Request, view: View, prefill: int | None, decode: int | None
     ) -> NDArray[np.float64]:
-        if view.network is not None:
-            return self._ways.transfer_ps(view.network, request.kv_bytes, prefill, decode)
-        links = view.hops if prefill is None else view.hops[prefill]
-        if decode is not None:
-            links = links[..., decode]
-        return np.asarray(links * float(PS_PER_S), np.float64)
+        if view.network is None:
+            links = view.hops if prefill is None else view.hops[prefill]
+            return np.zeros(links.shape if decode is None else links[:, decode].shape)
+        return self._ways.transfer_ps(view.network, request.kv_bytes, prefill, decode)
 
-    def _late(self, load: NDArray[np.int64], usable: NDArray[np.bool_]) -> NDArray[np.float64]:
-        """A picosecond a request, so that load breaks ties, and no preference over the bound."""
+    def _late(self, load: NDArray[np.int64], usable: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """Who would be overloaded with one request more."""
         part = load if usable.all() else load[usable]
         most = np.ceil(self._bound * (int(part.sum()) + 1) / max(part.size, 1))
-        late = np.where(load + 1 > most, float(_LATE_PS), 0.0)
-        return np.asarray(load + late, np.float64)
+        return np.asarray(load + 1 > most, np.bool_)
+
+    def _ranked(
+        self, way: NDArray[np.float64], ranks: NDArray[np.int64], free: NDArray[np.bool_]
+    ) -> NDArray[np.float64]:
+        """The ranks of the shortest ways, then the other ways of the ``free``, then all others."""
+        if not free.any():
+            return way + _LATE_PS
+        most = way[free].min() * self._equal
+        cost = np.where(way <= most, ranks, way + _UNEQUAL)
+        return np.asarray(np.where(free, cost, way + _LATE_PS), np.float64)
 
     def scores(self, request: Request, view: View) -> NDArray[np.float64]:
-        """The hand-off of every pair, overloaded instances last."""
-        cost = self._path(request, view, None, None)
-        cost += self._late(view.prefill_requests, view.prefill_healthy)[:, None]
-        cost += self._late(view.decode_requests, view.decode_healthy)
-        return cost
+        """The same for every pair, by the load of both."""
+        usable = view.prefill_healthy[:, None] & view.decode_healthy & self._joined
+        busy = self._late(view.prefill_requests, view.prefill_healthy)
+        free = usable & ~busy[:, None] & ~self._late(view.decode_requests, view.decode_healthy)
+        ranks = view.hops * _LINK + view.prefill_requests[:, None] + view.decode_requests
+        return self._ranked(self._path(request, view, None, None), ranks, free)
 
 
 class NetkvSettings(Struct, frozen=True, forbid_unknown_fields=True):
-    """``network_weight``, ``step_weight``: of the transfer and of the decode step in the cost."""
+    """network_weight, step_weight: of the transfer and of the decode step in the cost.
+    tier_weight: how much slower than nearest a transfer is taken to be for each tier of switches
+        more; 1 is ours, and says that each tier is shared by twice as many.
+    """
 
     network_weight: float = 1.0
     step_weight: float = 1.0
+    tier_weight: float = 1.0
 
 
 class Netkv(Costed):
@@ -149,8 +181,9 @@ class Netkv(Costed):
 
     The abstract names an oracle of distance tier and congestion beside compute load and cached
     prefix, and a cost of O(decode instances) a request; the formula here is ours: weighted, the
-    time to move what the instance does not hold yet (`Ways`) and the step it would then run,
-    linear in its sequences and tokens. Instances without room for the prompt come last. Prefill is
+    time to move what the instance does not hold yet (`Ways`, x 1 + ``tier_weight`` x tiers, a tier
+    being two links more than the nearest pair has) and the step it would then run, linear in its
+    sequences and tokens. Instances without room for the prompt come last. Prefill is
     the one of least predicted wait, or of fewest tokens where times are not known.
     """
 
@@ -161,11 +194,13 @@ class Netkv(Costed):
 
     def __init__(self, settings: NetkvSettings, hops: NDArray[np.int32], seed: int) -> None:
         super().__init__(hops, seed)
-        for name in ("network_weight", "step_weight"):
+        for name in ("network_weight", "step_weight", "tier_weight"):
             weight = getattr(settings, name)
             if not 0 <= weight < float("inf"):
                 raise PolicyError(f"netkv {name} {weight}: not a weight; write 0 or more, e.g. 1.0")
         self._rules = settings
+        tiers = np.maximum(hops - int(hops[hops >= 0].min()), 0) / 2
+        self._slower = np.asarray(1 + settings.tier_weight * tiers, np.float64)
         self._ways = Ways()
         self._slopes: tuple[TimeView, float, float] | None = None
 
@@ -193,14 +228,14 @@ class Netkv(Costed):
     def _way(
         self, request: Request, view: View, tokens: Cost, prefill: int | None, decode: int | None
     ) -> NDArray[np.float64]:
+        slower = self._slower if prefill is None else self._slower[prefill]
+        if decode is not None:
+            slower = slower[:, decode]
         if view.network is None:
-            links = view.hops if prefill is None else view.hops[prefill]
-            if decode is not None:
-                links = links[..., decode]
-            return np.asarray(links * float(PS_PER_S), np.float64)
+            return slower * float(PS_PER_S)
         each = request.kv_bytes / max(request.input_tokens, 1)
         moved = np.asarray(tokens * each, np.float64)
-        return self._ways.transfer_ps(view.network, moved, prefill, decode)
+        return slower * self._ways.transfer_ps(view.network, moved, prefill, decode)
 
     def _step(self, view: View) -> NDArray[np.float64]:
         """The weighted step by decode instance, without what is equal for all."""
