@@ -44,6 +44,28 @@ OBSERVED: Final = {
 ``egress`` has one row a port: the port at the other end of its cable, the buffer of its switch (0
 at a host), and how long it was blocked."""
 
+STAGES: Final = ("queueing", "prefill", "handoff", "joining", "decode")
+"""The time of a request, cut: arrival, prefill start, its end, KV ready, decode start, finish."""
+
+INSTANCES: Final = (
+    *("side", "instance", "gpus", "steps", "messages", "latency_ps"),
+    *("work_ps", "work_without_ps"),
+)
+
+COLLECTIVES: Final = {
+    "latency": (
+        *("request", "messages", "prompt_latency_ps", "answer_latency_ps"),
+        *(f"caused_{name}_ps" for name in STAGES),
+    ),
+    "instances": INSTANCES,
+}
+"""Columns of two more tables, of cells in which steps wait for messages (docs/orchestration.md).
+
+``latency`` has one row a request that finished with and without the latency of messages: their
+number, count times latency of its own steps, and by stage what it took beyond that. ``instances``
+has one row an instance, of side 0 (prefill) or 1 (decode, colocated): its GPUs, its steps, their
+messages and count times latency, and its time at work with and without it."""
+
 CACHE: Final = {"cache": PROMPTS}
 """Columns of the table of prompts, of cells with prefix caches; see `traffic.tally`."""
 
@@ -52,11 +74,12 @@ FAILURES: Final = {"toll": TOLL, "spells": SPELLS}
 (`traffic.toll`), and how each outage went (`traffic.spell`)."""
 
 _WHOSE: Final = {
+    **dict.fromkeys(COLLECTIVES, "cells whose steps wait for messages"),
     **dict.fromkeys(CACHE, "cells with prefix caches"),
     **dict.fromkeys(FAILURES, "cells whose instances failed"),
 }
 
-BESIDE: Final = OBSERVED | CACHE | FAILURES
+BESIDE: Final = OBSERVED | COLLECTIVES | CACHE | FAILURES
 """Every table that may lie beside the three of a cell."""
 
 

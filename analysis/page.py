@@ -8,6 +8,7 @@ from analysis.breakdown import breakdowns
 from analysis.caching import caching
 from analysis.culprit import ranking
 from analysis.failure import failures
+from analysis.latency import latency
 from analysis.pathology import pauses, spreads
 from analysis.record import Cell, Study
 from analysis.result import Result, closest, requirements, watched
@@ -51,6 +52,7 @@ def page(found: Result, figures: Sequence["Plot"], images: Mapping[str, bytes]) 
         "inline": {p.name: Markup(inline(p, images[p.name])) for p in figures},  # noqa: S704
     }
     manifest = found.study.manifest
+    waited = [one for one in (latency(found.samples),) if one.rows]
     served = (
         *(service(found.samples, manifest), gpus(found.samples)),
         *(caching(found.samples), failures(found)),
@@ -72,7 +74,7 @@ def page(found: Result, figures: Sequence["Plot"], images: Mapping[str, bytes]) 
         missing=found.study.missing,
         w=wording,
         moved=emulated(found.study),
-        breakdowns=breakdowns(found.samples),
+        breakdowns=[*breakdowns(found.samples), *waited],
         service=[part for part in served if part.rows],
         movement=movements(found.samples, found.moved),
         ports=ports(watched(found)),

@@ -47,15 +47,13 @@ REQUESTS: Final = (
     "decode_start_ps",
     "first_token_ps",
     "finish_ps",
-    "prompt_steps",
-    "preemptions",
-    "status",
+    *("prompt_steps", "preemptions", "status"),
 )
 """Columns of the request table, all int64.
 
 ``model``, ``prefill`` and ``decode`` are numbers, instances being counted over all models.
-``prompt_steps`` counts the steps that passed while a prompt was computed, more than 1 where it was
-cut into chunks. ``preemptions`` counts how often the request lost its place in decode memory.
+``prompt_steps`` counts the steps that a prompt was in, above 1 where it was cut into chunks;
+``preemptions`` how often the request lost its place in decode memory.
 
 The moments of a hand-off are those of `traffic.book.MOMENTS`; a request that needed none has -1
 there and ``kv_ready_ps`` equal to ``prefill_end_ps``."""
@@ -369,10 +367,10 @@ def _json(manifest: Struct) -> bytes:
 
 def _encoded(cell: Cell, place: Path) -> dict[str, bytes]:
     main = {name: (cell.table(name), columns) for name, columns in TABLES.items()}
-    more = {name: (table, BESIDE[name]) for name, table in cell.observed.items()}
+    main |= {name: (table, BESIDE[name]) for name, table in cell.observed.items()}
     return {
         name: encoded(table, columns, TEXT, f"{place}: {name}")
-        for name, (table, columns) in (main | more).items()
+        for name, (table, columns) in main.items()
     }
 
 

@@ -1,16 +1,13 @@
-"""The ``collective`` of a scenario: what instances that span servers wait for, and its sums."""
+"""The ``collective`` of a scenario: what the steps of instances that span servers wait for."""
 
 from collections.abc import Sequence
-
-import numpy as np
-from numpy.typing import NDArray
+from dataclasses import replace
 
 from kvfabric.scenario import CollectivePart, Scenario
 from topo.fabric import Fabric
 from topo.route import Routes
 from topo.unit import show_duration
 from traffic.collective import Collective, collective
-from traffic.emulator import Table
 from traffic.instance import Deployment, Pool
 from traffic.model import Model
 
@@ -44,7 +41,7 @@ def collectives_told(part: CollectivePart | None, deployments: Sequence[Deployme
         return "none on the critical path"
     told: list[str] = []
     for side in ("prefill", "decode"):
-        every = [one for d in deployments for one in _waits(getattr(d, side))]
+        every = [one for d in deployments for one in waits_of(getattr(d, side))]
         waits = [one for one in every if one is not None]
         if not waits:
             told.append(f"{side}: none spans servers")
@@ -57,75 +54,20 @@ def collectives_told(part: CollectivePart | None, deployments: Sequence[Deployme
     return f"{part.per_layer} all-reduces a layer; " + "; ".join(told)
 
 
-def waiting(
-    deployments: Sequence[Deployment], requests: Table, steps: Sequence[int], *, colocated: bool
-) -> dict[str, int]:
-    """Totals over the finished requests: how many, the messages on their paths, count x latency.
+def without_latency(deployment: Deployment) -> Deployment:
+    """The same instances, whose messages take their bytes and no latency."""
 
-    ``gpu_ps`` is the time that all ranks idle for these messages at least: count x latency of every
-    step that ended (``steps`` by decode or colocated instance), and of every prompt, times ranks.
+    def bare(pool: Pool) -> Pool:
+        return replace(
+            pool,
+            collectives=tuple(
+                None if one is None else replace(one, latency_ps=0) for one in pool.collectives
+            ),
+        )
 
-    A request waits for the messages of one prefill and of a decode step for each output token, or
-    for one less where the prefill makes the first token. In colocated instances a prompt may take
-    more steps than one; these are not counted, nor are prompts that a decode instance computes
-    itself. Instances are numbered over all ``deployments``.
-    """
-    prefill = [one for d in deployments for one in _waits(d.prefill)]
-    decode = [one for d in deployments for one in _waits(d.decode)]
-    if colocated:
-        prefill = decode = [
-            one for d in deployments for pool in (d.prefill, d.decode) for one in _waits(pool)
-        ]
-    if not any(one is not None for one in (*prefill, *decode)):
-        return {}
-    column = {name: values.astype(np.int64) for name, values in requests.items()}
-    done = (column["finish_ps"] >= 0) & (column["prefill"] >= 0)
-    output = column["output_tokens"][done]
-    steps_of = np.maximum(output - 1, 0) if colocated else output
-    messages = latency = 0
-    for waits, instance, made in (
-        (prefill, column["prefill"][done], np.ones(int(done.sum()), np.int64)),
-        (decode, column["decode"][done], steps_of),
-    ):
-        count = np.array([0 if one is None else one.messages for one in waits], np.int64)
-        time = np.array([0 if one is None else one.latency_ps for one in waits], np.int64)
-        placed = instance >= 0
-        at = instance[placed]
-        messages += int((count[at] * made[placed]).sum())
-        latency += int((count[at] * time[at] * made[placed]).sum())
-    return {
-        "collective.requests": int(done.sum()),
-        "collective.messages": messages,
-        "collective.latency_ps": latency,
-        "collective.gpu_ps": _idle_ps(deployments, column, steps, colocated=colocated),
-    }
+    return replace(deployment, prefill=bare(deployment.prefill), decode=bare(deployment.decode))
 
 
-def _idle_ps(
-    deployments: Sequence[Deployment],
-    column: dict[str, NDArray[np.int64]],
-    steps: Sequence[int],
-    *,
-    colocated: bool,
-) -> int:
-    """Rank time in which every step waits for its messages, whatever their bytes."""
-    stepping = [
-        pool for d in deployments for pool in ((d.prefill, d.decode) if colocated else (d.decode,))
-    ]
-    each = [_of_ranks(pool, one) for pool in stepping for one in _waits(pool)]
-    total = sum(made * idle for made, idle in zip(steps, each, strict=True))
-    if colocated:
-        return total
-    each = [_of_ranks(d.prefill, one) for d in deployments for one in _waits(d.prefill)]
-    ended = column["prefill"][(column["prefill_end_ps"] >= 0) & (column["prefill"] >= 0)]
-    prompts: list[int] = np.bincount(ended, minlength=len(each)).tolist()
-    return total + sum(made * idle for made, idle in zip(prompts, each, strict=True))
-
-
-def _of_ranks(pool: Pool, one: Collective | None) -> int:
-    return 0 if one is None else one.waiting_ps * pool.tp
-
-
-def _waits(pool: Pool) -> Sequence[Collective | None]:
+def waits_of(pool: Pool) -> Sequence[Collective | None]:
     """What each instance of a pool waits for."""
     return pool.collectives or (None,) * len(pool.instances)

@@ -1,7 +1,8 @@
 """One cell: one scenario and one seed, served over its emulator, with the two cheap estimates."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from dataclasses import replace as replaced
 from importlib.metadata import version
 
 import numpy as np
@@ -13,13 +14,14 @@ from emulate.fluid import FluidEmulator
 from kvfabric.background import background_told
 from kvfabric.build import Stage, services_of
 from kvfabric.cache import cache_tables, cache_told, cache_totals
-from kvfabric.collective import awaited, collectives_told, waiting
-from kvfabric.demand import demand_of
-from kvfabric.deployment import pools_told
+from kvfabric.collective import awaited, collectives_told, without_latency
+from kvfabric.demand import Demand, demand_of
+from kvfabric.deployment import Placed, pools_told
 from kvfabric.failover import failover_told
 from kvfabric.fault import faults_told
 from kvfabric.handoff import handoff_told, orchestration_told
 from kvfabric.hazard import befalls, failure_tables, failure_totals, renumbered
+from kvfabric.latency import Served, caused, waiting
 from kvfabric.load import Alternative
 from kvfabric.network import network_told
 from kvfabric.observed import observed
@@ -33,10 +35,12 @@ from topo.deadlock import dependency_cycle, handoff_pairs
 from topo.fabric import Fabric, Role
 from topo.unit import PS_PER_S, show_duration, show_rate, show_size
 from traffic.background import Background
-from traffic.emulator import Table, Telemetry
+from traffic.emulator import Emulator, Table, Telemetry
 from traffic.errand import pooled
 from traffic.policy.registry import kind_of
+from traffic.recorded import Recorded
 from traffic.replay import replay
+from traffic.request import RequestTable
 from traffic.serving import Outcome, serve_all
 
 
@@ -80,6 +84,7 @@ def run_cell(job: CellJob, progress: Callable[[int, int], None] | None = None) -
         return Cell(manifest)
     outcome, emulator, notes = served(job, progress)
     telemetry = emulator.telemetry()
+    latency, waited, told = _latency(job, outcome, telemetry)
     return Cell(
         replace(
             manifest,
@@ -89,25 +94,62 @@ def run_cell(job: CellJob, progress: Callable[[int, int], None] | None = None) -
                     (
                         telemetry.totals
                         | _instances(ready)
+                        | waited
                         | cache_totals(outcome)
                         | outcome.counters
                         | failure_totals(outcome)
-                        | waiting(
-                            [one.deployment for one in ready.placed],
-                            outcome.requests,
-                            outcome.steps,
-                            colocated=ready.rules.mode == "colocated",
-                        )
                     ).items()
                 )
             ),
-            notes=[*notes, *outcome.notes],
+            notes=[*notes, *outcome.notes, *told],
         ),
         outcome.requests,
         flow_table(ready, outcome, telemetry, emulator.rows, seed),
         _ports(ready.fabric, telemetry),
-        observed(ready.fabric, telemetry) | cache_tables(outcome) | failure_tables(outcome),
+        observed(ready.fabric, telemetry)
+        | cache_tables(outcome)
+        | failure_tables(outcome)
+        | latency,
     )
+
+
+def _latency(
+    job: CellJob, outcome: Outcome, telemetry: Telemetry
+) -> tuple[dict[str, Table], dict[str, int], list[str]]:
+    """What the latency of messages in steps took and caused: tables, totals, notes."""
+    ready, colocated = job.stage, job.stage.rules.mode == "colocated"
+    deployments = [one.deployment for one in ready.placed]
+    whole = Served.of(outcome, deployments, colocated=colocated)
+    totals = waiting(whole)
+    if not totals or not totals["collective.latency_ps"]:
+        return {}, totals, []
+    requests, _ = demand_of(job.alternative.scenario, job.alternative.source, job.seed)
+    if not isinstance(requests, RequestTable):
+        return (
+            {},
+            totals,
+            [
+                "Latency of collectives: users ask at other times without it, so that "
+                "what it causes beyond count x latency is not told."
+            ],
+        )
+    recorded = Recorded(
+        outcome.flows,
+        telemetry.flows["finish_ps"].astype(np.int64),
+        nic_rate(ready.fabric),
+        ready.emulator("fluid", job.seed),
+    )
+    bare = [replaced(one, deployment=without_latency(one.deployment)) for one in ready.placed]
+    other = serve_cell(job, requests, bare, recorded)
+    without = Served.of(other, deployments, colocated=colocated)
+    tables, more = caused(whole, without)
+    notes = []
+    if recorded.unknown:
+        notes.append(
+            f"Latency of collectives: {recorded.unknown} flow(s) of the run without it have no "
+            "measured duration and take bytes/bandwidth there."
+        )
+    return tables, totals | more, notes
 
 
 def served(
@@ -118,9 +160,27 @@ def served(
     scenario, ready, seed = job.alternative.scenario, job.stage, job.seed
     requests, notes = demand_of(scenario, job.alternative.source, seed)
     emulator = ready.shared(scenario.run.emulator, seed)
-    outcome = serve_all(
+    outcome = serve_cell(job, requests, ready.placed, emulator, progress)
+    prefix = requests.prefix
+    if scenario.handoff.cache is not None and prefix is None:
+        notes.append("handoff.cache: the requests carry no prefix blocks, so all of them move.")
+    if scenario.cache is not None and prefix is None:
+        notes.append("cache: the requests carry no prefix blocks, so nothing is found again.")
+    return outcome, emulator, notes
+
+
+def serve_cell(
+    job: CellJob,
+    requests: Demand,
+    placed: Sequence[Placed],
+    emulator: Emulator,
+    progress: Callable[[int, int], None] | None = None,
+) -> Outcome:
+    """Serve requests as the scenario of a cell says, on these instances over this emulator."""
+    scenario, ready, seed = job.alternative.scenario, job.stage, job.seed
+    return serve_all(
         requests,
-        services_of(scenario, ready, ready.placed, seed),
+        services_of(scenario, ready, placed, seed),
         emulator,
         rules=ready.rules,
         control_delay_ps=int(scenario.run.control_delay),
@@ -128,12 +188,6 @@ def served(
         progress=progress,
         seed=seed,
     )
-    prefix = requests.prefix
-    if scenario.handoff.cache is not None and prefix is None:
-        notes.append("handoff.cache: the requests carry no prefix blocks, so all of them move.")
-    if scenario.cache is not None and prefix is None:
-        notes.append("cache: the requests carry no prefix blocks, so nothing is found again.")
-    return outcome, emulator, notes
 
 
 def _instances(ready: Stage) -> dict[str, int]:

@@ -193,6 +193,7 @@ def tell(place: Path, asserted: tuple[str, ...] = ()) -> int:
         _blame(found)
     _cache(found)
     _failures(found)
+    _latency(found)
     console.print(f"\nreport: {report}", markup=False, highlight=False, soft_wrap=True)
     return held(found, conditions)
 
@@ -233,6 +234,16 @@ def _cache(found: "Result") -> None:
     told = caching(found.samples)
     if told.rows:
         print_table("prefix caches: what prompts found", *short(told))
+
+
+def _latency(found: "Result") -> None:
+    """What the latency of messages costs a request, where steps wait for any."""
+    from analysis.latency import latency, short
+    from kvfabric.table import print_table
+
+    told = latency(found.samples)
+    if told.rows:
+        print_table("what the latency of messages in steps costs a request", *short(told), wide=120)
 
 
 def _read(asserted: tuple[str, ...]) -> "list[Assertion]":
