@@ -22,6 +22,7 @@ _VERBS: Final = {
     "diff": "Tell what changed between two results, and how sure that is.",
     "explain": "Tell step by step what held one hand-off of a results folder.",
     "victims": "Tell which flows are slowed by the congestion of others, and how much.",
+    "emulate": "Run one scenario on real frames, in a Mininet network, slowed down.",
     "doctor": "Say whether real frames are possible here, and what to install.",
     "capture": "Write the frames of an interface, or of a link of a run, as pcapng.",
     "clean": "Remove what killed runs on real frames left.",

@@ -27,6 +27,7 @@ from topo.unit import PS_PER_US, show_duration
 from traffic.emulator import COMPLETION, FLOW, Advance, Table, Telemetry
 
 _NAP_S = 0.25
+_LINGER_PS = 10 * PS_PER_US
 _LEAST_WINDOW_NS = 1_000_000
 
 
@@ -35,8 +36,8 @@ class MininetEmulator:
 
     dilation: how many times slower than the fabric's clock, a whole number of at least 1.
     window_ps: how much later than it happened a completion may be told: the control delay of a
-    serving loop. watch: called now and then with the time of the clock. Refuses flows as the
-    packet emulator does, and those with a pinned path.
+    serving loop. watch: called now and then with the time that was not skipped. Refuses flows as
+    the packet emulator does, and those with a pinned path.
 
     After `stop` what has completed until then counts, nothing more is sent, and time jumps to
     wherever it is advanced, so that a serving loop comes to its end.
@@ -141,7 +142,7 @@ class MininetEmulator:
             return
         self._feed.push()
         self._feed.skip(until_ps)
-        self._watch(self.clock_ps)
+        self._watch(self._session.now_ps)
         self._take(self._feed.landed(min(self._feed.wait_s(until_ps), _NAP_S)))
 
     def _take(self, rows: NDArray[np.void]) -> None:
@@ -190,7 +191,7 @@ class MininetEmulator:
         if self._found is None:
             if not self._begun:
                 self._begin()
-            self._take(self._feed.landed(0.0))
+            self._linger()
             tables = self._session.finish()
             landed = np.concatenate([np.zeros(0, LANDED), *self._landed])
             counted = tables["agent"]["flows"]
@@ -212,6 +213,12 @@ class MininetEmulator:
                 self._late_notices,
             )
         return self._found
+
+    def _linger(self) -> None:
+        """Let the last ACKs come home."""
+        ends = self._session.now_ps + _LINGER_PS
+        while self.stopped_ps is None and (left := self._session.real_s(ends)) > 0:
+            self._take(self._feed.landed(min(left, _NAP_S)))
 
     def judged(self, controls: list[Control]) -> Verdict:
         """The guard's verdict on the run, which is over."""

@@ -44,13 +44,22 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Check(msgspec.Struct, frozen=True):
-    """One thing that was measured: its value, the most it may be, and what follows."""
+    """One thing that was measured: its value, the most it may be, and what follows.
+
+    told: why it is not valid, in words for the reader; empty when it is.
+    """
 
     what: str
     value: float
     limit: float
     standing: Standing
-    told: str
+    told: str = ""
+
+
+def _check(what: str, value: float, limit: float, worse: Standing, told: str) -> Check:
+    """Valid up to the limit, else worse, with the reason."""
+    good = value <= limit
+    return Check(what, value, limit, "valid" if good else worse, "" if good else told)
 
 
 class Verdict(msgspec.Struct, frozen=True):
@@ -169,19 +178,19 @@ def late_quantile(late: Table, quantile: float, dilation: int, mtu: int) -> floa
 def _lateness(late: Table, dilation: int, mtu: int, limits: Limits) -> list[Check]:
     p99, p999 = (late_quantile(late, q, dilation, mtu) for q in (0.99, 0.999))
     return [
-        Check(
+        _check(
             "lateness P99",
             p99,
             limits.late_p99,
-            "valid" if p99 <= limits.late_p99 else "invalid",
+            "invalid",
             f"1 in 100 frames left {p99:.2g} frame times late or more, above {limits.late_p99:g}; "
             "write a larger dilation",
         ),
-        Check(
+        _check(
             "lateness P99.9",
             p999,
             limits.late_p999,
-            "valid" if p999 <= limits.late_p999 else "warn",
+            "warn",
             f"1 in 1000 frames left {p999:.2g} frame times late or more: tails beyond P99 are not "
             "honest",
         ),
@@ -194,11 +203,11 @@ def _stall(counters: Mapping[str, Mapping[str, int]], dilation: int, bridge: int
         default=(0, "none"),
     )
     limit = bridge * dilation / 1000
-    return Check(
+    return _check(
         "longest stall",
         longest / 1e9,
         limit / 1e9,
-        "valid" if longest <= limit else "invalid",
+        "invalid",
         f"the {process} process stood still for {longest / 1e6:.3g} ms, longer than the "
         f"{limit / 1e6:.3g} ms that queues bridge; write a larger dilation",
     )
@@ -216,18 +225,18 @@ def _losses(measured: Measured) -> list[Check]:
         "late notices": (measured.late_notices, "completion(s) came too late for the serving loop"),
     }
     return [
-        Check(what, count, 0, "valid" if not count else "invalid", f"{count} {told}")
+        _check(what, count, 0, "invalid", f"{count} {told}")
         for what, (count, told) in counts.items()
     ]
 
 
 def _controls(controls: list[Control], limits: Limits) -> list[Check]:
     return [
-        Check(
+        _check(
             control.what,
             control.off,
             limits.control,
-            "valid" if control.off <= limits.control else "invalid",
+            "invalid",
             f"{control.what} is {_percent(control.off)} off what it must be, more than "
             f"{100 * limits.control:g} %",
         )
@@ -244,30 +253,29 @@ def _processors(measured: Measured, limits: Limits) -> list[Check]:
     for name, numbers in measured.counters.items():
         share = numbers.get("waited_ns", 0) / max(measured.elapsed_ns, 1)
         checks.append(
-            Check(
+            _check(
                 f"run-queue wait of {name}",
                 share,
                 limits.waited,
-                "valid" if share <= limits.waited else "warn",
+                "warn",
                 f"the {name} process waited {100 * share:.2g} % of the time for a processor",
             )
         )
-        if not numbers.get("realtime", 0):
-            checks.append(
-                Check(
-                    f"scheduling of {name}",
-                    0,
-                    1,
-                    "warn",
-                    f"SCHED_FIFO was not granted to the {name} process",
-                )
+        checks.append(
+            _check(
+                f"ordinary scheduling of {name}",
+                1 - numbers.get("realtime", 0),
+                0,
+                "warn",
+                f"SCHED_FIFO was not granted to the {name} process",
             )
+        )
     checks.append(
-        Check(
+        _check(
             "steal",
             measured.stolen,
             limits.stolen,
-            "valid" if measured.stolen <= limits.stolen else "warn",
+            "warn",
             f"the hypervisor took {100 * measured.stolen:.2g} % of the processors' time",
         )
     )
