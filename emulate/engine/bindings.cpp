@@ -6,8 +6,9 @@
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
+#include "bindings_array.hpp"
 #include "bindings_decision.hpp"
-#include "bindings_table.hpp"
+#include "bindings_port.hpp"
 #include "core.hpp"
 #include "reference.hpp"
 
@@ -17,14 +18,6 @@ using namespace nb::literals;
 namespace kvfabric {
 
 namespace {
-
-template <typename T>
-using In = nb::ndarray<const T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
-
-template <typename T>
-std::vector<T> values(const In<T>& array) {
-    return {array.data(), array.data() + array.size()};
-}
 
 FabricSetting fabric_setting(const In<std::int32_t>& first, const In<std::int32_t>& node,
                              const In<std::int32_t>& reverse, const In<std::int64_t>& rate_bps,
@@ -105,22 +98,6 @@ std::vector<FaultSetting> fault_settings(const In<std::uint8_t>& kind,
 }
 
 template <typename Engine>
-std::int64_t submit(Engine& engine, const In<std::int64_t>& flow,
-                    const In<std::int64_t>& handoff, const In<std::int32_t>& source,
-                    const In<std::int32_t>& destination, const In<std::int64_t>& bytes,
-                    const In<std::int64_t>& descriptors, const In<std::uint32_t>& entropy,
-                    const In<std::int32_t>& path, const In<std::uint8_t>& priority,
-                    const In<std::int64_t>& release_ps) {
-    std::vector<FlowSetting> flows;
-    flows.reserve(flow.size());
-    for (std::size_t i = 0; i < flow.size(); ++i) {
-        flows.push_back({flow(i), handoff(i), source(i), destination(i), bytes(i), descriptors(i),
-                         entropy(i), path(i), priority(i), release_ps(i)});
-    }
-    return engine.submit(flows);
-}
-
-template <typename Engine>
 nb::tuple advance(Engine& engine, Time until_ps) {
     Time now = 0;
     {
@@ -135,16 +112,6 @@ nb::tuple advance(Engine& engine, Time until_ps) {
 template <typename Engine>
 std::vector<std::uint32_t> path(const Engine& engine, std::size_t flow) {
     return engine.path(flow);
-}
-
-template <typename Engine>
-nb::dict observe(const Engine& engine) {
-    const LinkState& state = engine.latched();
-    nb::dict table;
-    table["queued_bytes"] = array_of(state.queued);
-    table["paused"] = array_of(state.paused);
-    table["utilisation"] = array_of(state.utilisation);
-    return table;
 }
 
 template <typename Engine>
@@ -191,45 +158,6 @@ nb::dict flow_table(const Engine& engine) {
     table["blame_retransmission_ps"] =
         column(blames, [](const Blame& b) { return b.retransmission; });
     return table;
-}
-
-template <typename Engine>
-nb::dict port_table(const Engine& engine) {
-    const Time now = engine.now();
-    nb::dict table;
-    const auto put = [&](const char* name, auto number) {
-        table[name] = column(engine.ports(), number);
-    };
-    put("tx_bytes", [](const Port& p) { return p.sent_bytes; });
-    put("tx_packets", [](const Port& p) { return p.sent_packets; });
-    put("busy_ps", [](const Port& p) { return p.busy_time; });
-    put("paused_ps", [now](const Port& p) {
-        Time most = 0;
-        for (int i = 0; i < 8; ++i) most = std::max(most, p.held(i, now));
-        return most;
-    });
-    put("pauses", [](const Port& p) { return p.stops_met(); });
-    put("marked", [](const Port& p) { return p.marked; });
-    put("drops", [](const Port& p) { return p.drops; });
-    put("max_queue_bytes", [](const Port& p) { return p.most_waiting; });
-    put("blocked_ps", [now](const Port& p) { return p.blocked.spent(now); });
-    return table;
-}
-
-template <typename Engine>
-std::vector<PauseTotal> pause_totals(const Engine& engine) {
-    const Time now = engine.now();
-    const auto& ports = engine.ports();
-    std::vector<PauseTotal> rows;
-    for (std::size_t port = 0; port < ports.size(); ++port) {
-        for (std::size_t priority = 0; priority < 8; ++priority) {
-            const PauseReceiver& receiver = ports[port].obeys[priority];
-            if (receiver.times() == 0) continue;
-            rows.push_back({port, priority, receiver.spent(now), receiver.times(),
-                            receiver.longest(now)});
-        }
-    }
-    return rows;
 }
 
 template <typename Engine>

@@ -43,6 +43,14 @@ public:
         return false;
     }
 
+    // The port by which a node sends on what has this 5-tuple; -1 when it has no way there.
+    std::int32_t next(std::int32_t node, std::int32_t destination, std::uint64_t tuple) {
+        gather(node, destination);
+        if (choices_.empty()) return -1;
+        const auto count = static_cast<std::uint32_t>(choices_.size());
+        return choices_[choose(tuple, static_cast<std::uint64_t>(node), count)];
+    }
+
 private:
     static constexpr int most_hops = 128;
 

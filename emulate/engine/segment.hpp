@@ -50,6 +50,12 @@ public:
         return longer_ + (sequence - boundary) / small_packets_;
     }
 
+    // Bytes of a work request, and of those before it.
+    Bytes message(std::int64_t descriptor) const { return descriptor < longer_ ? small_ + 1 : small_; }
+    Bytes offset(std::int64_t descriptor) const {
+        return descriptor * small_ + std::min(descriptor, longer_);
+    }
+
     // Payload bytes of a packet.
     Bytes payload(Sequence sequence) const {
         const std::int64_t boundary = longer_ * long_packets_;

@@ -1,11 +1,22 @@
 """Small named fabrics, flow tables and a way to run them, for the emulators' tests."""
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from emulate.discipline import Discipline
+from emulate.fault import Fault, fault_settings
+from emulate.setting import (
+    discipline_setting,
+    fabric_setting,
+    port_headroom,
+    route_setting,
+    transport_setting,
+)
+from emulate.transport import Transport
 from topo.fabric import Fabric, Switch
 from topo.route import Routes, equal_cost
 from traffic.emulator import FLOW, Emulator, Table
@@ -123,6 +134,42 @@ class Lab:
                 return found
             for row in step.completions:
                 found[int(row["flow"])] = int(row["finish_ps"])
+
+
+class Live:
+    """Planes of real frames, all of whose nodes are in this process."""
+
+    @staticmethod
+    def plane(
+        fabric: Fabric,
+        routes: Routes,
+        discipline: Discipline,
+        transport: Transport,
+        *,
+        seed: int,
+        faults: Sequence[Fault] = (),
+    ) -> Any:
+        module = pytest.importorskip("emulate._live", reason="real frames need Linux")
+        headroom = port_headroom(fabric, discipline, transport)
+        hosts = np.array([n.switch is None for n in fabric.nodes], np.bool_)
+        nodes = np.arange(len(hosts), dtype=np.uint32)
+        return module.Plane(
+            fabric=fabric_setting(fabric),
+            routes=route_setting(routes),
+            discipline=discipline_setting(fabric, discipline, headroom),
+            transport=transport_setting(fabric, transport),
+            faults=fault_settings(fabric, faults),
+            seed=seed,
+            tick_ps=10**7,
+            owned=np.ones(len(hosts), np.uint8),
+            address=np.where(hosts, nodes + 0x0A000001, 0).astype(np.uint32),
+            mac=np.arange(len(fabric.ports.node), dtype=np.uint64) + 0x020000000000,
+        )
+
+
+@pytest.fixture(scope="session")
+def live() -> type[Live]:
+    return Live
 
 
 @pytest.fixture(scope="session")

@@ -1,0 +1,137 @@
+// The plane as a Python class: settings and flows in as arrays, tables out as arrays.
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/vector.h>
+
+#include "../bindings_array.hpp"
+#include "../bindings_port.hpp"
+#include "bindings_live.hpp"
+#include "plane.hpp"
+
+using namespace nanobind::literals;
+
+namespace kvfabric {
+
+nb::dict plane_flows(const Plane& plane) {
+    std::vector<const Flow*> flows;
+    for (const Flow& flow : plane.flows()) {
+        if (flow.submitted) flows.push_back(&flow);
+    }
+    nb::dict table;
+    const auto put = [&](const char* name, auto number) {
+        table[name] = column(flows, [&](const Flow* flow) { return number(*flow); });
+    };
+    put("flow", [](const Flow& f) { return f.setting.flow; });
+    put("handoff", [](const Flow& f) { return f.setting.handoff; });
+    put("source", [](const Flow& f) { return f.setting.source; });
+    put("destination", [](const Flow& f) { return f.setting.destination; });
+    put("bytes", [](const Flow& f) { return f.setting.bytes; });
+    put("release_ps", [](const Flow& f) { return f.setting.release; });
+    put("finish_ps", [](const Flow& f) { return f.finish; });
+    put("sender_done_ps", [](const Flow& f) { return f.sender_done; });
+    put("ideal_ps", [](const Flow& f) { return f.ideal; });
+    put("hops", [](const Flow& f) { return f.hops; });
+    put("packets", [](const Flow& f) { return f.segment.packets(); });
+    put("marked", [](const Flow& f) { return f.marked; });
+    put("resent_bytes", [](const Flow& f) { return f.resent; });
+    put("timeouts", [](const Flow& f) { return f.timeouts; });
+    put("cnps", [](const Flow& f) { return f.cnps; });
+    put("rate_bps", [](const Flow& f) { return f.rate.rate(); });
+    return table;
+}
+
+nb::dict plane_totals(const Plane& plane) {
+    const Totals& t = plane.totals();
+    const Strays& s = plane.strays();
+    nb::dict table;
+    table["events"] = t.events;
+    table["packet_hops"] = t.packet_hops;
+    table["drops_buffer"] = t.drops_buffer;
+    table["drops_lossless"] = t.drops_lossless;
+    table["drops_fault"] = t.drops_fault;
+    table["drops_watchdog"] = t.drops_watchdog;
+    table["bytes_sent"] = t.bytes_sent;
+    table["bytes_delivered"] = t.bytes_delivered;
+    table["bytes_discarded"] = t.bytes_discarded;
+    table["bytes_dropped"] = t.bytes_dropped;
+    table["pause_frames"] = t.pause_frames;
+    table["stops"] = plane.stops();
+    table["acks"] = t.acks;
+    table["naks"] = t.naks;
+    table["cnps"] = t.cnps;
+    table["unrouted"] = s.unrouted;
+    table["damaged"] = s.damaged;
+    table["unknown"] = s.unknown;
+    table["foreign"] = s.foreign;
+    table["late_flows"] = plane.late_flows();
+    table["latest_flow_ps"] = plane.latest();
+    return table;
+}
+
+namespace {
+
+nb::tuple advance(Plane& plane, Time until) {
+    const Time now = plane.advance(until);
+    std::vector<std::int64_t> done;
+    for (const Completion& c : plane.take_completions()) done.push_back(c.flow);
+    std::sort(done.begin(), done.end());
+    return nb::make_tuple(now, array_of(std::move(done)));
+}
+
+// A frame from outside, at the present time.
+void inject(Plane& plane, std::uint32_t port, const nb::bytes& frame) {
+    FrameStore& store = plane.store();
+    if (frame.size() > store.capacity()) throw std::length_error("frame: above frame_bytes");
+    if (port >= plane.ports().size() || !plane.owns(plane.ports()[port].node)) {
+        throw std::invalid_argument("port: not of an owned node");
+    }
+    const PacketId id = store.take();
+    std::memcpy(store.bytes(id), frame.c_str(), frame.size());
+    store.set_length(id, frame.size());
+    plane.take_in(port, id);
+}
+
+}  // namespace
+
+void bind_plane(nb::module_& m) {
+    nb::class_<Plane>(m, "Plane")
+        .def(
+            "__init__",
+            [](Plane* self, const FabricSetting& fabric, const RouteSetting& routes,
+               const DisciplineSetting& discipline, const TransportSetting& transport,
+               const std::vector<FaultSetting>& faults, std::uint64_t seed, Time tick_ps,
+               const In<std::uint8_t>& owned, const In<std::uint32_t>& address,
+               const In<std::uint64_t>& mac, Bytes frame_bytes) {
+                new (self) Plane(fabric, routes, discipline, transport, faults, seed, tick_ps,
+                                 {values(owned), values(address), values(mac), frame_bytes});
+            },
+            nb::kw_only(), "fabric"_a, "routes"_a, "discipline"_a, "transport"_a, "faults"_a,
+            "seed"_a, "tick_ps"_a, "owned"_a, "address"_a, "mac"_a, "frame_bytes"_a = 9600)
+        .def("submit", &submit<Plane>, nb::kw_only(), "flow"_a, "handoff"_a, "source"_a,
+             "destination"_a, "bytes"_a, "descriptors"_a, "entropy"_a, "path"_a, "priority"_a,
+             "release_ps"_a)
+        .def("advance", &advance, "until_ps"_a,
+             nb::sig("def advance(self, until_ps: int) -> tuple[int, NDArray[numpy.int64]]"))
+        .def("inject", &inject, "port"_a, "frame"_a)
+        .def("path", &Plane::path, "flow"_a)
+        .def("source_port", &Plane::source_port, "flow"_a)
+        .def_prop_ro("now_ps", &Plane::now)
+        .def_prop_ro("next_ps", &Plane::next)
+        .def_prop_ro("unfinished", &Plane::unfinished)
+        .def("observe", &observe<Plane>,
+             nb::sig("def observe(self) -> dict[str, NDArray[numpy.generic]]"))
+        .def("flow_table", &plane_flows,
+             nb::sig("def flow_table(self) -> dict[str, NDArray[numpy.int64]]"))
+        .def("port_table", &port_table<Plane>,
+             nb::sig("def port_table(self) -> dict[str, NDArray[numpy.int64]]"))
+        .def("pause_table", [](const Plane& p) { return pause_table(pause_totals(p)); },
+             nb::sig("def pause_table(self) -> dict[str, NDArray[numpy.int64]]"))
+        .def("stop_table", [](Plane& p) { return stop_table(p.observation()); },
+             nb::sig("def stop_table(self) -> dict[str, NDArray[numpy.int64]]"))
+        .def("occupancy_table", [](Plane& p) { return occupancy_table(p.observation()); },
+             nb::sig("def occupancy_table(self) -> dict[str, NDArray[numpy.int64]]"))
+        .def("series_table", [](Plane& p) { return series_table(p.observation(), p.ticks()); },
+             nb::sig("def series_table(self) -> dict[str, NDArray[numpy.int64]]"))
+        .def("totals", &plane_totals, nb::sig("def totals(self) -> dict[str, int]"));
+}
+
+}  // namespace kvfabric

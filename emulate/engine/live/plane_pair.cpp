@@ -1,0 +1,133 @@
+// Queue pairs as they are handed over: their paths, and the addresses that lead along them.
+//
+// A switch decides by what a frame carries, and UDP has 16 bits of source port. So the sender takes
+// the first port from 49,152 on (annex A17 of the InfiniBand specification leaves the choice to it)
+// that leads its packets and their answers along the paths of the packet core, hashed or pinned.
+#include <stdexcept>
+#include <string>
+
+#include "plane.hpp"
+
+namespace kvfabric {
+
+namespace {
+
+constexpr std::uint32_t first_port = 49152;
+constexpr std::uint32_t port_count = 65536 - first_port;
+
+}  // namespace
+
+std::int64_t Plane::submit(const std::vector<FlowSetting>& flows) {
+    const std::size_t before = paths_.size();
+    std::vector<Flow> taken;
+    std::vector<Pair> pairs;
+    for (std::size_t row = 0; row < flows.size(); ++row) {
+        Flow flow;
+        Pair pair;
+        flow.setting = flows[row];
+        if (!resolve(flow, pair)) {
+            paths_.resize(before);
+            return static_cast<std::int64_t>(row);
+        }
+        taken.push_back(flow);
+        pairs.push_back(pair);
+    }
+    for (std::size_t i = 0; i < taken.size(); ++i) {
+        const std::size_t number = slot(taken[i].setting.flow);
+        if (number >= flows_.size()) {
+            flows_.resize(number + 1);
+            pairs_.resize(number + 1);
+        }
+        Time release = taken[i].setting.release;
+        if (release < now_) {
+            ++late_flows_;
+            latest_ = std::max(latest_, now_ - release);
+            release = now_;
+        }
+        flows_[number] = taken[i];
+        pairs_[number] = pairs[i];
+        ++unfinished_;
+        at(release, EventKind::timer, paths_[taken[i].path],
+           flow_timers + 2 * static_cast<std::uint32_t>(number));
+    }
+    return -1;
+}
+
+void Plane::refuse_long(const Flow& flow) const {
+    const std::string name = "flow " + std::to_string(flow.setting.flow) + ": ";
+    if (flow.setting.flow > number_mask) {
+        throw std::invalid_argument(name + "queue pairs have 24 bits; number flows below 2^24");
+    }
+    if (flow.segment.packets() > number_mask) {
+        throw std::invalid_argument(name + std::to_string(flow.segment.packets()) +
+                                    " packets, their numbers have 24 bits; write fewer bytes");
+    }
+    for (const std::int32_t node : {flow.setting.source, flow.setting.destination}) {
+        if (!owns(slot(node))) {
+            throw std::invalid_argument(name + "host " + std::to_string(node) +
+                                        " is not in this process");
+        }
+    }
+}
+
+// The paths of a flow there and back, and its addresses; false when there is none.
+bool Plane::resolve(Flow& flow, Pair& pair) {
+    const FlowSetting& setting = flow.setting;
+    const auto source = static_cast<std::uint64_t>(setting.source);
+    const auto destination = static_cast<std::uint64_t>(setting.destination);
+    flow.path = static_cast<std::uint32_t>(paths_.size());
+    bool routed = router_.resolve(setting.source, setting.destination,
+                                  tuple_hash(seed_, source, destination, setting.entropy),
+                                  setting.path, paths_);
+    flow.hops = static_cast<std::uint8_t>(paths_.size() - flow.path);
+    flow.back = static_cast<std::uint32_t>(paths_.size());
+    routed = routed && router_.resolve(setting.destination, setting.source,
+                                       tuple_hash(seed_, destination, source, setting.entropy), -1,
+                                       paths_);
+    flow.back_hops = static_cast<std::uint8_t>(paths_.size() - flow.back);
+    if (!routed) return false;
+    flow.segment = Segment(setting.bytes, setting.descriptors, transport_.mtu);
+    refuse_long(flow);
+    flow.sender = GoBackNSender(flow.segment.packets());
+    flow.rate = Dcqcn(fabric_.rate_bps[paths_[flow.path]]);
+    flow.place.priority = setting.priority;
+    flow.submitted = true;
+    std::vector<Hop> hops;
+    for (std::size_t hop = 0; hop < flow.hops; ++hop) {
+        const std::uint32_t port = paths_[flow.path + hop];
+        hops.push_back({fabric_.rate_bps[port], ports_[port].delay});
+    }
+    flow.ideal = ideal(flow.segment, hops, transport_.issue, false);
+    pair.there.source_mac = setting_.mac[paths_[flow.path]];
+    pair.there.destination_mac = setting_.mac[paths_[flow.back]];
+    pair.there.source_ip = setting_.address[slot(setting.source)];
+    pair.there.destination_ip = setting_.address[slot(setting.destination)];
+    pair.there.source_port = find_port(flow);
+    pair.back = {pair.there.destination_mac, pair.there.source_mac, pair.there.destination_ip,
+                 pair.there.source_ip, pair.there.source_port};
+    return true;
+}
+
+std::uint16_t Plane::find_port(const Flow& flow) {
+    const FlowSetting& setting = flow.setting;
+    const auto source = static_cast<std::uint64_t>(setting.source);
+    const auto destination = static_cast<std::uint64_t>(setting.destination);
+    const auto there = paths_.begin() + flow.path;
+    const auto back = paths_.begin() + flow.back;
+    const std::vector<std::uint32_t> wanted(there, back + flow.back_hops);
+    std::vector<std::uint32_t> found;
+    for (std::uint32_t i = 0; i < port_count; ++i) {
+        const std::uint32_t port = first_port + (setting.entropy + i) % port_count;
+        found.clear();
+        router_.resolve(setting.source, setting.destination,
+                        tuple_hash(seed_, source, destination, port), -1, found);
+        router_.resolve(setting.destination, setting.source,
+                        tuple_hash(seed_, destination, source, port), -1, found);
+        if (found == wanted) return static_cast<std::uint16_t>(port);
+    }
+    throw std::invalid_argument("flow " + std::to_string(setting.flow) +
+                                ": no UDP source port leads along its path and back; leave the "
+                                "path to the hash, or take a fabric of fewer paths");
+}
+
+}  // namespace kvfabric
