@@ -29,11 +29,11 @@ def late(state: View, count: int = 5, of: int = 100) -> View:
 
 
 def test_it_acts_when_hand_offs_are_late_and_queues_are_short(picture: Picture) -> None:
-    state = late(picture(FLAT), 5)
+    state = late(picture(FLAT), 2)
     policy = guard(state)
     policy.look(state)
     assert policy.acts
-    state = late(picture(FLAT), 4)
+    state = late(picture(FLAT), 1)
     policy = guard(state)
     policy.look(state)
     assert not policy.acts
@@ -70,16 +70,16 @@ def test_it_acts_when_the_ways_are_full(picture: Picture) -> None:
 
 
 def test_it_looks_now_and_then_and_rests_below_half_of_the_bound(picture: Picture) -> None:
-    state = late(picture(FLAT), 5)
+    state = late(picture(FLAT), 2)
     policy = guard(state)
     policy.look(state)
     state.handoff_ps.clear()
-    late(state, 3)  # above half of 5 %
+    late(state, 1)  # half of 2 %
     state.now_ps = 10 * PS_PER_MS
     policy.look(state)
     assert policy.acts
     state.handoff_ps.clear()
-    late(state, 2)
+    late(state, 0)
     state.now_ps = 15 * PS_PER_MS
     policy.look(state)
     assert policy.acts  # not looked at yet

@@ -168,7 +168,7 @@ class NetworkAware(Costed):
 class NetkvSettings(Struct, frozen=True, forbid_unknown_fields=True):
     """network_weight, step_weight: of the transfer and of the decode step in the cost.
     tier_weight: how much slower than nearest a transfer is taken to be for each tier of switches
-        more; 1 is ours, and says that each tier is shared by twice as many.
+        more; 1 is ours: twice as slow a tier farther, three times two tiers farther.
     """
 
     network_weight: float = 1.0

@@ -30,7 +30,8 @@ class GuardSettings(Struct, frozen=True, forbid_unknown_fields=True):
     """When the guard acts, and what it does; all bounds are ours.
 
     budget: of a hand-off, from the end of the prefill; write the scenario's.
-    over: share of the latest 256 hand-offs above it from which the fabric counts as the bottleneck.
+    over: share of the latest 256 hand-offs above it from which the fabric counts as the bottleneck;
+        write less than the scenario allows.
     utilisation: of the busiest hop of the pairs on average, from which it does as well, where the
         run has a `NetworkView`.
     queue: prompts that wait for prefill, a healthy instance, above which compute is to blame.
@@ -44,7 +45,7 @@ class GuardSettings(Struct, frozen=True, forbid_unknown_fields=True):
     """
 
     budget: str = "50ms"
-    over: float = 0.05
+    over: float = 0.02
     utilisation: float = 0.8
     queue: float = 1.0
     every: str = "10ms"
@@ -72,11 +73,11 @@ class SloGuard(Costed):
 
     def __init__(self, settings: GuardSettings, hops: NDArray[np.int32], seed: int) -> None:
         super().__init__(hops, seed)
-        for name in ("over", "utilisation"):
+        for name, example in (("over", 0.02), ("utilisation", 0.8)):
             value = getattr(settings, name)
             if not 0 < value <= 1:
                 raise PolicyError(
-                    f"slo_guard {name} {value}: not above 0 and at most 1; write e.g. 0.05"
+                    f"slo_guard {name} {value}: not above 0 and at most 1; write e.g. {example}"
                 )
         if not 0 <= settings.queue < float("inf"):
             raise PolicyError(
