@@ -14,6 +14,7 @@ import numpy as np
 from analysis.record import REJECTED, Cell, Study
 from analysis.summary import Summary
 from analysis.wording import count, percent
+from traffic.ledger import FAILED
 
 WAITING: Final = 0.25
 """The share of the requests that may wait for prefill at the last arrival, on average over the
@@ -27,14 +28,14 @@ FEWEST: Final = 10
 def waiting(cell: Cell) -> float:
     """The share of a run's requests that waited for prefill at the last arrival.
 
-    Rejected requests wait for nothing; fewer than `FEWEST` that wait count as none.
+    Rejected and failed requests wait for nothing; fewer than `FEWEST` that wait count as none.
     """
     table = cell.requests
     if not len(table.get("request", ())):
         return 0.0
     start = table["prefill_start_ps"].astype(np.int64)
     late = (start < 0) | (start > table["arrival_ps"].max())
-    late &= table["status"] != REJECTED
+    late &= (table["status"] != REJECTED) & (table["status"] != FAILED)
     return float(late.mean()) if np.count_nonzero(late) >= FEWEST else 0.0
 
 

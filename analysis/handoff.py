@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from analysis.budget import after_warmup
 from analysis.record import FINISHED, REJECTED, Cell, StudyManifest
+from traffic.ledger import FAILED
 
 Floats = NDArray[np.float64]
 
@@ -47,6 +48,8 @@ class Handoffs:
     not_due: int
     """Requests whose prefill had not ended when the run did."""
     rejected: int
+    failed: int
+    """Requests whose instances died, or that nobody healthy took in time."""
     local: int
     """Requests that needed no hand-off."""
 
@@ -58,7 +61,7 @@ def handoffs(cell: Cell, study: StudyManifest) -> Handoffs:
         table[name] for name in ("prefill_end_ps", "kv_ready_ps", "handoff_release_ps")
     )
     status = table["status"]
-    admitted = status != REJECTED
+    admitted = (status != REJECTED) & (status != FAILED)
     prefilled = admitted & (end >= 0)
     moved = (release >= 0) | ((status != FINISHED) & (ready < 0))
     due = prefilled & moved
@@ -89,7 +92,8 @@ def handoffs(cell: Cell, study: StudyManifest) -> Handoffs:
         timeouts=int(columns["timeouts"].sum()),
         not_finished=int((~ended).sum()),
         not_due=int((admitted & (end < 0)).sum()),
-        rejected=int((~admitted).sum()),
+        rejected=int((status == REJECTED).sum()),
+        failed=int((status == FAILED).sum()),
         local=int((prefilled & ~moved).sum()),
     )
 

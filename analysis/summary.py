@@ -100,6 +100,7 @@ class Summary:
     not_finished: int = 0
     not_due: int = 0
     rejected: int = 0
+    failed: int = 0
     local: int = 0
     slowdown_median: float = nan
     slowdown_tail: float = nan
@@ -196,6 +197,7 @@ def summary(sample: Sample, q: float | None, allowed: float) -> Summary:
         not_finished=sum(part.not_finished for part in sample.handoffs),
         not_due=sum(part.not_due for part in sample.handoffs),
         rejected=sum(part.rejected for part in sample.handoffs),
+        failed=sum(part.failed for part in sample.handoffs),
         local=local,
         slowdown_median=_at(slowdown, 0.5),
         slowdown_tail=_at(slowdown, q),

@@ -298,6 +298,12 @@ def _warnings(study: Study, rows: Sequence[Summary]) -> list[str]:
     rejected = sum(row.rejected for row in rows)
     if rejected:
         lines.append(f"{count(rejected, 'request')} rejected; they have no hand-off.")
+    failed = sum(row.failed for row in rows)
+    if failed:
+        lines.append(
+            f"{count(failed, 'request')} failed with their instances: they have no hand-off and no "
+            "part in these numbers; attainment counts them as missed."
+        )
     lines += backlog.told(study, rows)
     dropped = [row for row in rows if row.drops]
     if dropped:
