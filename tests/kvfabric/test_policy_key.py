@@ -2,12 +2,14 @@
 
 from pathlib import Path
 
+import jsonschema
 import pytest
 
 from kvfabric.build import services_of
 from kvfabric.compare import jobs_of
 from kvfabric.load import Study, load
 from kvfabric.run import run_cell
+from kvfabric.schema import scenario_schema
 from topo.error import KvfabricError
 
 BASE = """
@@ -129,6 +131,17 @@ def test_every_order_and_short_prompts_run_to_the_end_by_packet(tmp_path: Path) 
         # All prompts have few tokens, and none is held: a ratio of 1 keeps none by length.
         assert (cell.requests["handoff_release_ps"][local] < 0).all()
         assert set(cell.flows["handoff"].tolist()) == set(cell.requests["request"][~local].tolist())
+
+
+def test_editors_are_told_the_keys_of_a_policy(tmp_path: Path) -> None:
+    schema = scenario_schema()
+    keys = schema["$defs"]["ScenarioFile"]["properties"]["policy"]["anyOf"][1]["properties"]
+    assert keys["staleness"]["default"] == "50ms"
+    good = study(tmp_path, "policy: {kind: llm_d, order: decode_first, picker: random}")
+    jsonschema.validate(good.source.value, schema)
+    jsonschema.validate(good.source.value | {"policy": "my:Own"}, schema)
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate(good.source.value | {"policy": {"order": "both"}}, schema)
 
 
 MINE = '''
