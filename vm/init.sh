@@ -17,10 +17,9 @@ $b mount -t tmpfs -o size=75% tmpfs /up
 $b mkdir /up/data /up/work
 $b mount -t overlay -o lowerdir=/low,upperdir=/up/data,workdir=/up/work overlay /new || off
 
-for kind in proc:proc sysfs:sys devtmpfs:dev tmpfs:run tmpfs:tmp; do
+for kind in proc:proc sysfs:sys devtmpfs:dev tmpfs:run; do
     $b mount -t "${kind%%:*}" none "/new/${kind#*:}"
 done
-$b chmod 1777 /new/tmp
 $b mkdir -p /new/dev/pts /new/dev/shm
 $b mount -t devpts devpts /new/dev/pts
 $b mount -t tmpfs tmpfs /new/dev/shm
@@ -31,8 +30,11 @@ release=$($b uname -r)
 $b mkdir -p "/new/lib/modules/$release"
 $b mount --bind "/low$modules" "/new/lib/modules/$release"
 # The unpacked package has the text tables that busybox reads, not those of the host's kmod.
-$b mkdir -p /new/run/bin
-echo /run/bin/modprobe > /proc/sys/kernel/modprobe
+# What the kernel itself loads is looked for here, beside this script.
+$b mkdir -p /new/run/bin /lib/modules/"$release"
+$b mount --bind "/low$modules" "/lib/modules/$release"
+$b ln -s /bin/busybox /bin/modprobe
+echo /bin/modprobe > /proc/sys/kernel/modprobe
 results=$($b cat /order/results)
 $b mkdir -p "/new$results"
 $b mount -t 9p -o trans=virtio,version=9p2000.L,msize=262144 results "/new$results" || off
