@@ -75,6 +75,7 @@ class Batch:
         self._swapped = Line(priority)
         self._of: dict[int, Sequence] = {}  # who waits in a line or is being computed
         self._done: dict[int, int] = {}  # tokens computed of the prompts under way
+        self._held: dict[int, int] = {}  # tokens of prompts that wait and need not be computed
         self._again: set[int] = set()  # those of the prompts that wait because they were evicted
         self._start_ps = 0
         self._mixed_ps = 0
@@ -147,12 +148,15 @@ class Batch:
         self._ready.add(sequence.request)
         return self._wake(now_ps, now_ps)
 
-    def offer_prompt(self, sequence: Sequence, now_ps: int) -> int | None:
+    def offer_prompt(self, sequence: Sequence, now_ps: int, held: int = 0) -> int | None:
         """Queue a prompt to be computed here; the boundary at which it may start, if new.
 
+        The first ``held`` of its tokens, not all, need not be computed, unless it is evicted later.
         Prompts arrive after what happens at the same instant: a boundary now is too early.
         """
         self._of[sequence.request] = sequence
+        if held:
+            self._held[sequence.request] = held
         self._prompts.add(sequence.request)
         if self.working and (self._prompts.first != sequence.request or not self._admits(sequence)):
             return None
@@ -324,8 +328,8 @@ class Batch:
             self._again.discard(request)
             final = sequence.input_tokens + sequence.output_tokens
             self._reserved += self._bytes(sequence.input_tokens + 1 if self._grows else final)
-            more = min(budget, sequence.input_tokens)
-            self._done[request] = 0
+            done = self._done[request] = self._held.pop(request, 0)
+            more = min(budget, sequence.input_tokens - done)
             self._chunks.append((request, more))
             budget -= more
             began.append(request)

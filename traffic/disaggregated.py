@@ -153,7 +153,8 @@ class Disaggregated:
         """Let the decode instance compute the prompt, in the steps of its batch."""
         ledger = self._ledger
         tokens, output = ledger.input_tokens[request], ledger.output_tokens[request]
-        boundary = self._batch[decode].offer_prompt(Sequence(request, tokens, output), now)
+        held = tokens - self.releases.missing(request, tokens, decode)
+        boundary = self._batch[decode].offer_prompt(Sequence(request, tokens, output), now, held)
         if boundary is not None:
             self._loop.step(self._first + decode, boundary)
 
@@ -292,6 +293,7 @@ class Disaggregated:
                 ledger.prefill_end_ps[request] = now
                 ledger.kv_ready_ps[request] = now
                 ledger.decode_start_ps[request] = now
+                self.releases.keep(request, batch)
         for request in left:
             view.decode_requests[batch] -= 1
             view.decode_bytes[batch] -= self._need(request)

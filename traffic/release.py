@@ -123,7 +123,7 @@ class Releases:
         # What orchestration puts off is the start: what follows it takes as long as without.
         overhead_ps = self._delay if self._handoff.layer_wise else chunks[0][0] - now_ps
         opened = self._open[request] = _Open(
-            self._missing(request, tokens, decode),
+            self.missing(request, tokens, decode),
             decode,
             self._ranks(self._deployment.prefill, prefill, False),
             self._ranks(self._deployment.decode, decode, True),
@@ -158,12 +158,17 @@ class Releases:
         self._stray.update(opened.stage)
         self._loose += opened.waits
 
-    def _missing(self, request: int, tokens: int, decode: int) -> int:
-        """Tokens that the decode instance does not hold."""
+    def missing(self, request: int, tokens: int, decode: int) -> int:
+        """Tokens that the decode instance does not hold; at least the last one of a prompt."""
         if not self._caches or self._prefix is None:
             return tokens
         blocks = self._prefix.of(request).tolist()
         return missing_tokens(tokens, self._caches[decode].held(blocks), self._prefix.block_tokens)
+
+    def keep(self, request: int, decode: int) -> None:
+        """The blocks of a prompt lie at a decode instance."""
+        if self._caches and self._prefix is not None:
+            self._caches[decode].keep(self._prefix.of(request).tolist())
 
     def _ranks(self, pool: Pool, instance: int, decode: bool) -> tuple[int, ...]:
         """The hosts that hold a request's cache: all, or those of the data-parallel rank whose
@@ -306,6 +311,5 @@ class Releases:
     def _close(self, request: int, opened: _Open, finish: int) -> tuple[int, int]:
         """The hand-off is over: its blocks lie at the decode instance."""
         del self._open[request]
-        if self._caches and self._prefix is not None:
-            self._caches[opened.decode].keep(self._prefix.of(request).tolist())
+        self.keep(request, opened.decode)
         return request, max(finish, opened.scattered_ps)

@@ -264,6 +264,31 @@ def test_a_prompt_that_stays_takes_no_prefill_instance_and_no_flow(
     assert (found["status"] == 0).all()
 
 
+def test_what_the_decode_side_holds_of_a_local_prompt_is_not_computed_and_what_it_computes_is_kept(
+    pools: Callable[..., Deployment], wire: Callable[..., Emulator]
+) -> None:
+    # Three turns: 2 blocks, then 3, then 4, of 512 tokens, of which the last is not whole.
+    deployment = pools(1, 1, cache_bytes=2**34)
+    first = np.array([0, 2, 5, 9])
+    blocks = np.array([1, 2, 1, 2, 3, 1, 2, 3, 4])
+    table = request_table(
+        arrival_ps=[0, 2000 * MS, 4000 * MS],
+        input_tokens=[1024, 1500, 2000],
+        output_tokens=[2, 2, 2],
+        prefix=Prefix(first, blocks, 512),
+    )
+    one = np.array([[4]], np.int32)
+    service = Service(deployment, policy("least_loaded", one), one, local=Local())
+    outcome = serve_all(table, [service], wire(MS), control_delay_ps=20_000_000)
+    found = outcome.requests
+    # 1024 are new; then 476 of 1500 are left, then 464 of 2000: below 2048 and 70 %.
+    assert found["prefill"].tolist() == [0, -1, -1]
+    assert set(outcome.flows["handoff"].tolist()) == {0}
+    took = (found["prefill_end_ps"] - found["prefill_start_ps"])[1:].tolist()
+    times = deployment.decode.time_of(0)
+    assert took == [times.mixed_ps(0, 0, 0, [(1024, 476)]), times.mixed_ps(0, 0, 0, [(1536, 464)])]
+
+
 def test_local_prompts_need_room_in_a_step(
     pools: Callable[..., Deployment], wire: Callable[..., Emulator]
 ) -> None:
