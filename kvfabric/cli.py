@@ -18,11 +18,13 @@ from topo.error import KvfabricError
 _VERBS: Final = {
     "compare": "Compare fabrics and policies on the same requests; table, verdict, report.",
     "run": "Run one scenario without its comparison.",
+    "goodput": "Search the highest rate that meets the objectives, for every alternative.",
     "report": "Write the report of a results folder again.",
     "diff": "Tell what changed between two results, and how sure that is.",
     "explain": "Tell step by step what held one hand-off of a results folder.",
     "victims": "Tell which flows are slowed by the congestion of others, and how much.",
     "emulate": "Run one scenario on real frames, in a Mininet network, slowed down.",
+    "crosscheck": "Put the same flows through every emulator, side by side.",
     "doctor": "Say whether real frames are possible here, and what to install.",
     "capture": "Write the frames of an interface, or of a link of a run, as pcapng.",
     "clean": "Remove what killed runs on real frames left.",

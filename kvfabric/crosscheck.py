@@ -1,0 +1,207 @@
+"""The same flows through every emulator: bytes/bandwidth, fluid, packets, and real frames.
+
+The packet run serves the scenario; its flows, with their releases, are then replayed open loop by
+the others, so that nothing differs but what moves the bytes. A hand-off's time is from its first
+release to its last byte. Each emulator is told with what it leaves out.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from emulate.fluid import FluidEmulator
+from emulate.mininet.dilation import calibration, refuse_wall
+from emulate.mininet.emulator import MininetEmulator, refuse_window
+from emulate.mininet.feed import LEAD_NS, busy_ps
+from emulate.mininet.guard import Verdict
+from emulate.mininet.network import network, refuse_size
+from emulate.mininet.record import FOLDER
+from emulate.mininet.setup import Setup
+from emulate.mininet.support import demand_drivers, demand_support
+from kvfabric.emulate import Tell, control_run, setup_of
+from kvfabric.run import CellJob, nic_rate, served
+from topo.error import KvfabricError
+from topo.unit import PS_PER_MS, PS_PER_S
+from traffic.emulator import Telemetry
+from traffic.replay import replay
+
+Times = NDArray[np.int64]
+
+PACKET: Final = "packet"
+MININET: Final = "Mininet"
+
+LEAVES_OUT: Final = {
+    "bytes/bandwidth": "everything but the sender's line rate: shared links, headers, latency",
+    "fluid": "queues, bursts, pauses, marks and retransmissions; rates are max-min fair at once",
+    PACKET: "drivers, clocks and wire formats; time is exact",
+    MININET: "nothing of the switch and NIC logic, which it shares with packet; clocks are those "
+    "of this machine, as late as the guard says",
+}
+"""What each emulator leaves out, for the reader of its numbers."""
+
+P50_OFF: Final = 0.10
+P95_OFF: Final = 0.20
+"""How far Mininet may be off the packet emulator at P50 and P95 of hand-offs."""
+
+
+@dataclass(frozen=True)
+class Checked:
+    """One emulator's times of the same hand-offs, in picoseconds, -1 for one that did not finish.
+
+    marked, pauses, drops: sums over all ports, None of an emulator without such things.
+    """
+
+    name: str
+    handoff_ps: Times
+    marked: int | None = None
+    pauses: int | None = None
+    drops: int | None = None
+
+    def quantile_ps(self, share: float) -> float:
+        """The time that a share of all hand-offs does not exceed; infinite when it never ended."""
+        ordered = np.sort(np.where(self.handoff_ps < 0, np.inf, self.handoff_ps.astype(np.float64)))
+        return float(ordered[max(0, int(np.ceil(share * len(ordered) - 1e-9)) - 1)])
+
+
+@dataclass(frozen=True)
+class Crosscheck:
+    """All emulators side by side; ``verdict`` is the guard's, None where Mininet did not run.
+
+    absent: why it did not run, or why its numbers are withheld.
+    """
+
+    checked: tuple[Checked, ...]
+    dilation: int = 0
+    verdict: Verdict | None = None
+    absent: str | None = None
+
+    def of(self, name: str) -> Checked | None:
+        """One emulator, None when it is not there."""
+        return next((one for one in self.checked if one.name == name), None)
+
+    @property
+    def off(self) -> tuple[float, float] | None:
+        """How far Mininet is off the packet emulator at P50 and P95, as shares."""
+        packet, frames = self.of(PACKET), self.of(MININET)
+        if packet is None or frames is None:
+            return None
+        p50, p95 = (frames.quantile_ps(q) / packet.quantile_ps(q) - 1 for q in (0.5, 0.95))
+        return p50, p95
+
+    @property
+    def agrees(self) -> bool | None:
+        """Whether it is within `P50_OFF` and `P95_OFF`; None where there is nothing to compare."""
+        if self.off is None:
+            return None
+        return abs(self.off[0]) <= P50_OFF and abs(self.off[1]) <= P95_OFF
+
+
+@dataclass(frozen=True)
+class Rehearsal:
+    """The flows of a packet run, with its own times and counters."""
+
+    flows: NDArray[np.void]
+    of_handoffs: int
+    """How many of the flows belong to hand-offs; the others are background traffic."""
+    packet: Telemetry
+    setup: Setup
+
+    @property
+    def finish_ps(self) -> Times:
+        """When each flow finished in the packet run."""
+        return np.asarray(self.packet.flows["finish_ps"], np.int64)
+
+    def handoff_ps(self, finish_ps: Times) -> Times:
+        """The time of every hand-off from the finish of every flow, -1: never."""
+        own = self.flows[: self.of_handoffs]
+        own = own[own["handoff"] >= 0]
+        finish = finish_ps[: self.of_handoffs][self.flows[: self.of_handoffs]["handoff"] >= 0]
+        _, place = np.unique(own["handoff"], return_inverse=True)
+        count = int(place.max(initial=-1)) + 1
+        first, last = np.full(count, 2**62), np.full(count, -1)
+        np.minimum.at(first, place, own["release_ps"])
+        np.maximum.at(last, place, np.where(finish < 0, 2**62, finish))
+        return np.where(last >= 2**62, -1, last - first).astype(np.int64)
+
+
+def rehearsed(job: CellJob) -> Rehearsal:
+    """Serve a cell by packets, and replay its flows once more as the others will."""
+    outcome, emulator, _ = served(job)
+    beside = emulator.rows.copy()
+    own = outcome.flows
+    beside["flow"] = np.arange(len(own), len(own) + len(beside))
+    flows = np.concatenate([own, beside])
+    if not (flows["handoff"][: len(own)] >= 0).any():
+        raise KvfabricError(f"{job.alternative.scenario.name}: no hand-off crosses the fabric")
+    setup = setup_of(job.stage, job.seed)
+    twin = setup.twin()
+    replay(flows, twin)
+    return Rehearsal(flows, len(own), twin.telemetry(), setup)
+
+
+def cheap(heard: Rehearsal) -> list[Checked]:
+    """What takes no root and no time: the two estimates, and the packet run itself."""
+    setup = heard.setup
+    nic = nic_rate(setup.fabric)
+    alone = -(-heard.flows["bytes"] * 8 * (PS_PER_S // 10**6) // (nic // 10**6))
+    fluid = FluidEmulator(setup.fabric, setup.routes, seed=setup.seed, mtu=setup.transport.mtu)
+    return [
+        Checked("bytes/bandwidth", heard.handoff_ps(heard.flows["release_ps"] + alone)),
+        Checked("fluid", heard.handoff_ps(replay(heard.flows, fluid))),
+        _of_frames(PACKET, heard, heard.finish_ps, heard.packet),
+    ]
+
+
+def on_frames(
+    heard: Rehearsal,
+    *,
+    name: str,
+    dilation: int | None,
+    most_s: float,
+    memory: bool,
+    tell: Tell,
+    base: Path = FOLDER,
+) -> tuple[Checked, Verdict, int]:
+    """Replay the flows on a Mininet network: their times, the guard's verdict, the dilation.
+
+    Refuses in one line, before anything is created, what cannot be.
+    """
+    setup = heard.setup
+    refuse_size(setup.fabric)
+    demand_support()
+    demand_drivers()
+    chosen = dilation or calibration(setup.fabric, setup.routes, setup.transport.mtu).dilation
+    # Nothing waits for a completion here: it may be told a millisecond of the fabric late.
+    refuse_window(chosen, PS_PER_MS)
+    finish = heard.finish_ps
+    done = finish >= 0
+    busy = busy_ps(heard.flows["release_ps"][done], finish[done], LEAD_NS * 1000 // chosen)
+    refuse_wall(busy, chosen, most_s)
+
+    def watch(now_ps: int) -> None:
+        share = min(max(now_ps, 0) / max(busy, 1), 0.999)
+        left = busy * chosen / PS_PER_S * (1 - share)
+        tell(0.1 + 0.9 * share, f"dilation {chosen:,}, {left:.0f} s of network time left")
+
+    with network(setup.fabric, what=name, memory=memory, base=base) as made:
+        tell(0.05, "control experiments")
+        found = control_run(setup, made, chosen)
+        with MininetEmulator(
+            setup, made, dilation=chosen, window_ps=PS_PER_MS, watch=watch
+        ) as live:
+            until = int(finish.max()) + PS_PER_MS + busy // 5
+            took = replay(heard.flows, live, until_ps=until)
+            told = live.telemetry()
+            return _of_frames(MININET, heard, took, told), live.judged(found), chosen
+
+
+def _of_frames(name: str, heard: Rehearsal, finish_ps: Times, told: Telemetry) -> Checked:
+    ports = told.ports
+    return Checked(
+        name,
+        heard.handoff_ps(finish_ps),
+        *(int(np.asarray(ports[column]).sum()) for column in ("marked", "pauses", "drops")),
+    )

@@ -1,0 +1,125 @@
+"""The same flows through every emulator: the same hand-offs, told side by side."""
+
+import csv
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from emulate.mininet.guard import Limits, Verdict
+from kvfabric.command.crosscheck import command
+from kvfabric.compare import jobs_of
+from kvfabric.crosscheck import MININET, PACKET, Checked, Crosscheck, Rehearsal, cheap, rehearsed
+from kvfabric.load import load
+
+SCENARIO = Path(__file__).parents[2] / "scenarios" / "real-frames.yaml"
+
+
+@pytest.fixture(name="heard", scope="module")
+def _heard() -> Rehearsal:
+    study = load(SCENARIO, overrides={("requests", "count"): 30}, compare=False)
+    return rehearsed(jobs_of(study)[0])
+
+
+def test_a_handoff_lasts_from_its_first_release_to_its_last_byte(heard: Rehearsal) -> None:
+    times = heard.handoff_ps(heard.finish_ps)
+    assert len(times) == 30
+    own = heard.flows[heard.flows["handoff"] == 7]
+    place = heard.flows["handoff"] == 7
+    assert len(own) == 2  # two ranks send to one
+    assert times[7] == heard.finish_ps[place].max() - own["release_ps"].min()
+
+
+def test_a_handoff_without_its_last_flow_never_ended(heard: Rehearsal) -> None:
+    finish = heard.finish_ps.copy()
+    finish[np.flatnonzero(heard.flows["handoff"] == 7)[1]] = -1
+    assert heard.handoff_ps(finish)[7] == -1
+    assert (np.delete(heard.handoff_ps(finish), 7) > 0).all()
+
+
+def test_each_emulator_sees_more_than_the_one_before(heard: Rehearsal) -> None:
+    alone, fluid, packet = cheap(heard)
+    assert (alone.handoff_ps < fluid.handoff_ps).all()
+    assert alone.quantile_ps(0.5) < fluid.quantile_ps(0.5) <= packet.quantile_ps(0.5)
+    assert (alone.marked, alone.pauses) == (None, None)
+
+
+def test_the_shipped_scenario_has_two_hundred_handoffs_with_pauses_and_marks() -> None:
+    job = jobs_of(load(SCENARIO, compare=False))[0]
+    heard = rehearsed(job)
+    *_, packet = cheap(heard)
+    assert len(packet.handoff_ps) == 200
+    assert packet.pauses
+    assert packet.marked
+    assert packet.drops == 0
+    # Each is at least ten times what a port holds before it stops its peer: alpha of the pool that
+    # headrooms leave, and the reserve.
+    size = np.bincount(heard.flows["handoff"], heard.flows["bytes"])
+    rules = job.stage.discipline
+    ports = job.stage.fabric.ports
+    for node in job.stage.fabric.switches:
+        own = slice(int(ports.first[node.index]), int(ports.first[node.index + 1]))
+        kept = int(heard.setup.headroom()[own].sum())
+        kept += (own.stop - own.start) * rules.reserve_bytes
+        assert node.switch is not None
+        xoff = rules.alpha * (node.switch.buffer_bytes - kept) + rules.reserve_bytes
+        assert size.min() >= 10 * xoff
+
+
+@pytest.mark.parametrize(
+    ("times", "off", "agrees"),
+    [
+        ((100, 100), (0.0, 0.0), True),
+        ((109, 119), (0.09, 0.19), True),
+        ((111, 115), (0.11, 0.15), False),
+        ((100, 121), (0.0, 0.21), False),
+        ((100, -1), (0.0, np.inf), False),
+    ],
+)
+def test_agreement_is_within_a_tenth_and_a_fifth(
+    times: tuple[int, int], off: tuple[float, float], agrees: bool
+) -> None:
+    packet = Checked(PACKET, np.full(20, 100))
+    frames = Checked(MININET, np.array([times[0]] * 15 + [times[1]] * 5))
+    found = Crosscheck((packet, frames))
+    assert found.off == pytest.approx(off)
+    assert found.agrees is agrees
+
+
+def test_without_frames_there_is_nothing_to_agree() -> None:
+    assert Crosscheck((Checked(PACKET, np.full(20, 100)),)).agrees is None
+
+
+def _run(*arguments: str) -> tuple[int, str]:
+    done = CliRunner().invoke(command, arguments, standalone_mode=False)
+    if done.exception is not None:
+        raise done.exception
+    return done.return_value, done.output
+
+
+def test_the_command_writes_a_table_and_a_plot(tmp_path: Path) -> None:
+    code, told = _run(str(SCENARIO), "--no-mininet", "--count", "20", "--out", str(tmp_path))
+    assert code == 0
+    assert "20 hand-offs" in told
+    assert "Mininet left out: --no-mininet" in told
+    for name in ("bytes/bandwidth", "fluid", "packet"):
+        assert f"{name} leaves out" in told
+    with (tmp_path / "crosscheck.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == 20
+    assert all(int(row["bytes/bandwidth_ps"]) < int(row["packet_ps"]) for row in rows)
+    assert (tmp_path / "crosscheck.svg").read_bytes().startswith(b"<?xml")
+
+
+def test_an_invalid_run_shows_no_number_and_exits_1(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broken = (Checked(MININET, np.full(20, 123_456_789)), Verdict("invalid", [], Limits()), 777)
+    monkeypatch.setattr("emulate.mininet.support.may_emulate", lambda: None)
+    monkeypatch.setattr("kvfabric.crosscheck.on_frames", lambda *_, **__: broken)
+    code, told = _run(str(SCENARIO), "--count", "20", "--out", str(tmp_path))
+    assert code == 1
+    assert "Mininet withheld: invalid" in told
+    assert "123" not in told.partition("packet leaves out")[0].partition("\n")[2]
+    assert "Mininet_ps" not in (tmp_path / "crosscheck.csv").read_text()
