@@ -115,6 +115,16 @@ def test_a_required_taint_binds_prefill_where_decode_comes_first(picture: Pictur
     assert policy.prefill(ask()._replace(decode=3), state) == 2
 
 
+def test_a_required_taint_chooses_decode_first_only_where_some_prefill_is_near(
+    picture: Picture,
+) -> None:
+    state = picture(TWO_RACKS, decode_tokens=[800, 900, 0, 10])
+    assert dynamo(state, taint="required").decode(ask(), -1, state) == 2
+    state = picture([[2, 4], [2, 4]], decode_tokens=[800, 0])
+    assert dynamo(state, taint="required").decode(ask(), -1, state) == 0
+    assert dynamo(state).decode(ask(), -1, state) == 1
+
+
 def test_a_preferred_taint_makes_the_domain_cheaper_by_its_weight(picture: Picture) -> None:
     state = picture(TWO_RACKS, decode_tokens=[320, 480, 160, 160])
     policy = dynamo(state, taint="preferred")

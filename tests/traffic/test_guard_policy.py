@@ -69,6 +69,19 @@ def test_it_acts_when_the_ways_are_full(picture: Picture) -> None:
     assert not policy.acts
 
 
+def test_it_sees_a_new_picture_of_the_ways(picture: Picture) -> None:
+    state = picture(FLAT, busy=[[0.1, 0.1], [0.1, 0.1]])
+    policy = guard(state)
+    policy.look(state)
+    assert not policy.acts
+    assert state.network is not None
+    state.network.utilisation()[:] = 0.9
+    state.network.at_ps = 1  # type: ignore[misc]
+    state.now_ps = 10 * PS_PER_MS
+    policy.look(state)
+    assert policy.acts
+
+
 def test_it_looks_now_and_then_and_rests_below_half_of_the_bound(picture: Picture) -> None:
     state = late(picture(FLAT), 2)
     policy = guard(state)

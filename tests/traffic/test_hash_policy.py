@@ -101,6 +101,27 @@ def test_the_bounded_form_leaves_an_instance_above_one_and_a_half_times_the_mean
     assert strict.prefill(ask(), state) == spilled
 
 
+def test_an_instance_at_the_bound_still_takes_what_spills_over(picture: Picture) -> None:
+    state = picture(FLAT)
+    policy = BoundedConsistentHash(BoundedHashSettings(), state.hops, 0)
+    home = policy.prefill(ask(), state)
+    state.prefill_healthy[home] = False
+    following = policy.prefill(ask(), state)
+    state.prefill_healthy[home] = True
+    # 10 + 6 of 4 instances: a mean of 4 and a bound of 6.
+    state.prefill_requests[home], state.prefill_requests[following] = 10, 6
+    assert policy.prefill(ask(), state) == following
+    state.prefill_requests[following] = 7  # 17: a bound of 6.375
+    assert policy.prefill(ask(), state) not in (home, following)
+
+
+def test_the_only_healthy_instance_of_many_is_found_from_everywhere() -> None:
+    ring = Ring(64, 20, 0, "decode")
+    usable = np.zeros(64, np.bool_)
+    usable[37] = True
+    assert {ring.owner(key, usable) for key in range(300)} == {37}
+
+
 def test_the_mean_is_that_of_healthy_instances(picture: Picture) -> None:
     state = picture(FLAT)
     policy = BoundedConsistentHash(BoundedHashSettings(), state.hops, 0)

@@ -7,6 +7,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from traffic.draw import draw
 from traffic.policy.choice import NOBODY, NoSettings, Request, View
 from traffic.policy.token import PowerOfTwo, PowerOfTwoSettings, TokenJsq, TokenSettings, Vllm
 
@@ -49,6 +50,12 @@ def test_vllm_counts_a_waiting_request_four_times(picture: Picture) -> None:
     assert Vllm(NoSettings(), state.hops, 0).decode(ask(), 0, state) == 1
 
 
+def test_two_that_wait_weigh_more_than_seven_that_run_and_less_than_nine(picture: Picture) -> None:
+    for running, chosen in ((7, 1), (9, 0)):
+        state = picture([[4, 4]], decode_requests=[2, running], decode_running=[0, running])
+        assert Vllm(NoSettings(), state.hops, 0).decode(ask(), 0, state) == chosen
+
+
 def test_vllm_takes_ties_in_turn_in_each_pool_apart(picture: Picture) -> None:
     state = picture(FLAT, prefill_requests=[0, 1, 0, 0])
     policy = Vllm(NoSettings(), state.hops, 0)
@@ -84,7 +91,9 @@ def test_power_of_two_takes_the_first_drawn_on_a_tie_and_so_everyone_equally(
 ) -> None:
     state = picture(FLAT)
     policy = PowerOfTwo(PowerOfTwoSettings(), state.hops, 2)
-    chosen = Counter(policy.prefill(ask(i), state) for i in range(2000))
+    taken = [policy.prefill(ask(i), state) for i in range(2000)]
+    assert taken == [draw(2, "policy first prefill", i, 4) for i in range(2000)]
+    chosen = Counter(taken)
     assert all(400 < chosen[i] < 600 for i in range(4))
 
 
