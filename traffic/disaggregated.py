@@ -104,7 +104,8 @@ class Disaggregated:
         view.now_ps = now
         if self._cache is not None:
             self._cache.expire(now)
-        chosen, decode, local = self._router.place(request, view, self._need(request))
+        need = self._need(request) if self._router.service.local is not None else 0
+        chosen, decode, local = self._router.place(request, view, need)
         if chosen < 0:
             self._unplaced(request, chosen, now)
             return

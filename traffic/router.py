@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 from traffic.instance import Deployment
 from traffic.ledger import Ledger
 from traffic.local import Local
+from traffic.lookup import Blocks
 from traffic.network import Network
 from traffic.policy.choice import LATER, NOBODY, REFUSED, Policy, PolicyError, Request, Tie, View
-from traffic.prompt import Blocks
 from traffic.request import PRIORITIES
 from traffic.resilience import Hazard
 
@@ -117,7 +117,8 @@ class Router:
         )
 
     def place(self, request: int, view: View, need: int = 0) -> Place:
-        """Where a request goes that arrives; ``need`` is the decode memory of its whole sequence.
+        """Where a request goes that arrives; ``need`` is the decode memory of its whole sequence,
+        asked for where prompts may stay on the decode side.
 
         A request without output has no hand-off, and no decode instance.
         """
