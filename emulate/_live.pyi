@@ -142,6 +142,9 @@ class Agent:
     def tables(self) -> dict[str, dict[str, NDArray[numpy.generic]]]: ...
     def counters(self) -> dict[str, int]: ...
 
+def send_frames(
+    *, socket: int, frames: bytes, length: NDArray[numpy.int64], at_ns: NDArray[numpy.int64]
+) -> NDArray[numpy.int64]: ...
 def roce_frame(
     *,
     source_mac: int,

@@ -13,4 +13,5 @@ NB_MODULE(_live, m) {
     kvfabric::bind_plane(m);
     kvfabric::bind_station(m);
     kvfabric::bind_codec(m);
+    kvfabric::bind_sender(m);
 }

@@ -10,6 +10,7 @@ namespace kvfabric {
 void bind_plane(nanobind::module_& m);
 void bind_station(nanobind::module_& m);
 void bind_codec(nanobind::module_& m);
+void bind_sender(nanobind::module_& m);
 
 // Tables of a plane.
 nanobind::dict plane_flows(const Plane& plane);
