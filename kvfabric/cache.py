@@ -15,6 +15,7 @@ from topo.fabric import Fabric, Role
 from topo.route import Routes
 from topo.unit import show_duration, show_rate, show_size
 from traffic.emulator import Table
+from traffic.instance import Pool
 from traffic.serving import Outcome
 from traffic.tier import REMOTE, CacheError, Caching, Tier
 
@@ -46,12 +47,13 @@ def cache_of(
     ttft_ps: int,
     fabric: Fabric,
     routes: Routes,
-    groups: Sequence[Sequence[int]],
+    pools: Sequence[Pool],
 ) -> Caching | None:
-    """The tiers for prefill instances on the hosts of ``groups``; a `CacheError` says what cannot
-    be. ``ttft_ps`` is the objective of cost-aware moves, 0 without one."""
+    """The tiers for the instances of ``pools``; a `CacheError` says what cannot be. ``ttft_ps`` is
+    the objective of cost-aware moves, 0 without one."""
     if part is None:
         return None
+    groups = [hosts for pool in pools for hosts in pool.instances]
     storage = tuple(fabric.hosts_with(Role.STORAGE))
     tiers: list[Tier] = []
     for one in part.tiers:
@@ -65,6 +67,8 @@ def cache_of(
             if storage:
                 _check_paths(fabric, routes, storage, groups)
                 rate = _idle_bps(fabric, storage, groups)
+        if one.kind == "hbm":
+            _check_room(int(one.size), pools)
         tiers.append(Tier(one.kind, int(one.size), rate))
     return Caching(
         tuple(tiers),
@@ -76,6 +80,17 @@ def cache_of(
         ttft_ps=ttft_ps,
         priority=part.priority,
     )
+
+
+def _check_room(size: int, pools: Sequence[Pool]) -> None:
+    """Refuse an HBM tier that is larger than what the weights leave."""
+    for pool in pools:
+        if size > pool.kv_capacity_bytes:
+            raise CacheError(
+                f"cache tier hbm: {show_size(size)}, but the weights of {pool.model.name} leave "
+                f"{show_size(pool.kv_capacity_bytes)} on {pool.tp} x {pool.gpu.name}, running "
+                "prompts included; write less, or add dram"
+            )
 
 
 def _check_paths(
@@ -143,7 +158,7 @@ def cache_left_out(part: CachePart | None) -> list[str]:
         return ["No prefix cache on the prefill side (`cache`)."]
     told = [
         "Prefix blocks lie beside the memory of running prompts; moves between the tiers of an "
-        "instance cost it no time, and an instance that loads a hit computes no other prompt."
+        "instance cost it no time, and a prefill instance that loads computes no other prompt."
     ]
     if part.tiers[-1].kind == REMOTE:
         told.append("The pool's directory answers at once, and its media are as fast as its NICs.")

@@ -22,7 +22,6 @@ from topo.fabric import Fabric, Role
 from topo.route import Routes
 from traffic.instance import Deployment, Pool, instances, latencies, links
 from traffic.measured import measurements
-from traffic.tier import CacheError
 
 _SIDES = (("prefill", Role.PREFILL), ("decode", Role.DECODE))
 
@@ -131,12 +130,8 @@ def _deployment(
         cut = handoff_of(scenario.handoff)
     with located(source, "cache"):
         ttft = int(scenario.slo.ttft or 0)
-        kept = cache_of(scenario.cache, ttft, fabric, routes, pools[0].instances)
-        if kept is not None and scenario.serving.mode != "disaggregated":
-            raise CacheError(
-                f"cache with serving.mode {scenario.serving.mode}: not modelled; write mode: "
-                "disaggregated, or leave the cache out"
-            )
+        apart = scenario.serving.mode == "disaggregated"
+        kept = cache_of(scenario.cache, ttft, fabric, routes, pools[:1] if apart else pools)
     with located(source, *wanted.place, "instance"):
         servers = {host.index: host.server for host in fabric.hosts}
         return Deployment(pools[0], pools[1], cut, servers, kept)

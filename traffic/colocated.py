@@ -10,6 +10,7 @@ times and the memory of its own GPUs. ``prefill`` and ``decode`` of a request ar
 """
 
 from traffic.batch import batches
+from traffic.holding import Held
 from traffic.instance import Pool
 from traffic.ledger import REJECTED
 from traffic.loop import Loop
@@ -36,6 +37,10 @@ class Colocated:
         self._least = max(pool.kv_capacity_bytes for pool in pools)
         self._view = View.idle(router.service.hops, self._least)
         self._view.network = router.service.network
+        self._cache = releases.prompts
+        if self._cache is not None:
+            sizes = len(self._pool), len(self._pool)
+            self._view.prefix = Held(sizes, self._cache.holding, None, self._cache.first)
         for pool in pools:
             rules.check_batch(pool.max_batch)
         self._batch = [batch for pool in pools for batch in batches(pool, rules, priority)]
@@ -53,6 +58,8 @@ class Colocated:
         tokens, output = ledger.input_tokens[request], ledger.output_tokens[request]
         ledger.kv_bytes[request] = self._pool[0].kv_bytes(tokens)
         view.now_ps = now
+        if self._cache is not None:
+            self._cache.expire(now)
         chosen = self._router.prefill(request, view)
         if chosen == REFUSED:
             self._loop.finish(request, now, REJECTED)
@@ -64,7 +71,17 @@ class Colocated:
         ledger.prefill[request] = chosen
         view.prefill_requests[chosen] += 1
         view.prefill_tokens[chosen] += tokens
-        boundary = self._batch[chosen].offer_prompt(Sequence(request, tokens, output), now)
+        if self._cache is None:
+            self._offer(request, 0, now)
+        else:
+            self._cache.fetch(request, tokens, chosen, now, self._offer)
+
+    def _offer(self, request: int, cached: int, now: int) -> None:
+        """Let a prompt join the line of its instance, which knows its first tokens."""
+        ledger = self._ledger
+        chosen = ledger.prefill[request]
+        prompt = Sequence(request, ledger.input_tokens[request], ledger.output_tokens[request])
+        boundary = self._batch[chosen].offer_prompt(prompt, now, cached)
         if boundary is not None:
             self._loop.step(self._first + chosen, boundary)
 
@@ -91,6 +108,8 @@ class Colocated:
                 continue
             ledger.prefill_end_ps[request] = now
             ledger.prompt_steps[request] = running.steps - self._began.pop(request)
+            if self._cache is not None:
+                self._cache.end(request, ledger.input_tokens[request], batch, now)
             if ledger.output_tokens[request]:
                 ledger.decode[request] = batch
                 ledger.kv_ready_ps[request] = now

@@ -8,7 +8,7 @@ left out.
 from typing import Final
 
 from traffic.instance import Pool
-from traffic.prompt import prompt_ps
+from traffic.lookup import prompt_ps
 
 _MOST_KEPT: Final = 1 << 16
 

@@ -233,6 +233,11 @@ class Pool:
         """The ranks that hold the cache of one request."""
         return self.tp // self.dp
 
+    def groups(self, instance: int) -> list[tuple[int, ...]]:
+        """The hosts of an instance, by groups of attention ranks."""
+        hosts, each = self.instances[instance], self.attention_tp
+        return [hosts[first : first + each] for first in range(0, self.tp, each)]
+
     @property
     def _shards(self) -> int:
         """Distinct KV shards over all ranks, those of different groups being of other requests."""

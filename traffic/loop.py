@@ -18,7 +18,7 @@ from topo.unit import PS_PER_S
 from traffic.emulator import Emulator, Table
 from traffic.errand import request_of
 from traffic.ledger import FINISHED, Ledger
-from traffic.prompt import Blocks
+from traffic.lookup import Blocks
 from traffic.release import Releases
 
 STALL_PS: Final = 100 * PS_PER_S

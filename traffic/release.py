@@ -22,8 +22,9 @@ from traffic.handoff import entropy, flows
 from traffic.holding import Holding
 from traffic.instance import Deployment, Pool
 from traffic.layer import Layers
+from traffic.lookup import Blocks, block_bytes
 from traffic.orchestration import Boundary, Dispatcher
-from traffic.prompt import Blocks, PromptCache, block_bytes
+from traffic.prompt import PromptCache
 
 
 @dataclass(slots=True)

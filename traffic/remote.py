@@ -19,7 +19,7 @@ from traffic.draw import mix
 from traffic.emulator import FLOW
 from traffic.errand import Errand, number_of
 from traffic.handoff import Handoff, entropy
-from traffic.instance import Pool
+from traffic.model import Model
 from traffic.reshard import moves
 from traffic.shelf import Lifetime, shelf
 from traffic.tier import REMOTE, CacheError, Caching
@@ -43,15 +43,17 @@ class Transfer:
 
 
 class Remote:
-    """The pool of one service; ``pool`` has its prefill instances.
+    """The pool of one service of a model.
 
+    ``ranks`` has, by instance, the hosts of each group of ranks that holds a prompt's cache.
     ``book`` is that of the run. Blocks are ``block_bytes`` each.
     """
 
     def __init__(
         self,
         rules: Caching,
-        pool: Pool,
+        model: Model,
+        ranks: Sequence[Sequence[tuple[int, ...]]],
         handoff: Handoff,
         block_bytes: int,
         book: Book,
@@ -65,7 +67,8 @@ class Remote:
                 "write more"
             )
         self._rules = rules
-        self._pool = pool
+        self._model = model
+        self._ranks = ranks
         self._handoff = handoff
         self._bytes = block_bytes
         self._book = book
@@ -126,22 +129,21 @@ class Remote:
         self, errand: Errand, request: int, blocks: Sequence[int], instance: int, at_ps: int
     ) -> Transfer:
         """Hand the flows over, those of each storage host together."""
-        storage, pool = self._rules.storage, self._pool
+        storage = self._rules.storage
         count: dict[int, int] = {}
         for block in blocks:
             host = storage[mix(block) % len(storage)]
             count[host] = count.get(host, 0) + 1
-        ranks = pool.attention_tp
-        group = request % pool.dp * ranks
-        hosts = pool.instances[instance][group : group + ranks]
+        groups = self._ranks[instance]
+        hosts = groups[request % len(groups)]
         reads = errand is Errand.READ
         transfer = Transfer(errand, request, 0, () if reads else blocks)
         number, first = number_of(errand, request), self._book.flows
         rows: list[tuple[int, ...]] = []
         for store, held in sorted(count.items()):
-            shape = (1, ranks) if reads else (ranks, 1)
+            shape = (1, len(hosts)) if reads else (len(hosts), 1)
             for move in moves(
-                pool.model, held * self._bytes, *shape, seed=self._seed, request=request
+                self._model, held * self._bytes, *shape, seed=self._seed, request=request
             ):
                 rank = hosts[move.destination if reads else move.source]
                 rows.append(

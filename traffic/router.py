@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 from traffic.instance import Deployment
 from traffic.ledger import Ledger
 from traffic.local import Local
+from traffic.lookup import Blocks
 from traffic.network import Network
 from traffic.policy.choice import LATER, NOBODY, REFUSED, Policy, PolicyError, Request, Tie, View
-from traffic.prompt import Blocks
 from traffic.request import PRIORITIES
 from traffic.resilience import Hazard
 

@@ -16,16 +16,17 @@ from numpy.typing import NDArray
 
 from topo.unit import PS_PER_US
 from traffic.book import Book
+from traffic.caching import prompt_cache
 from traffic.colocated import Colocated
 from traffic.disaggregated import Disaggregated
 from traffic.emulator import Emulator, Table
 from traffic.failover import Failover
 from traffic.instance import Deployment
 from traffic.ledger import FAILED, REJECTED, Ledger
+from traffic.lookup import Blocks
 from traffic.loop import Crowd, Loop
 from traffic.mode import Serving, ServingError
 from traffic.policy.choice import Policy, check_reach
-from traffic.prompt import Blocks, prompt_cache
 from traffic.release import Releases
 from traffic.request import RequestTable
 from traffic.router import Router, Service
@@ -156,6 +157,7 @@ def serve_all(
             prefix,
             book,
             tally,
+            colocated=rules.mode == "colocated",
             seed=seed,
             delay_ps=control_delay_ps,
             later=loop.call,
@@ -225,11 +227,6 @@ def _check(services: Sequence[Service], rules: Serving, control_delay_ps: int) -
                 raise ServingError(
                     "faults of instances with serving.mode colocated: not modelled; write "
                     "mode: disaggregated, or leave the faults out"
-                )
-            if service.deployment.cache is not None:
-                raise ServingError(
-                    "cache with serving.mode colocated: not modelled; write mode: disaggregated, "
-                    "or leave the cache out"
                 )
             continue
         prefill, decode = service.deployment.prefill, service.deployment.decode

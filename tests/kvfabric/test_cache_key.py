@@ -80,6 +80,16 @@ def test_pool_traffic_crosses_the_fabric_and_is_no_hand_off(tmp_path: Path, emul
     )
 
 
+def test_colocated_instances_keep_prefix_blocks_too(tmp_path: Path) -> None:
+    cell = run(written(tmp_path, TIERS + "serving: {mode: colocated}\n", "fluid"))
+    totals = cell.manifest.totals
+    assert totals["cache.remote.read_bytes"] > 0
+    numbers = cell.flows["handoff"].astype(np.int64)
+    assert len(numbers)
+    assert (numbers < 0).all()
+    assert totals["cache.cached_tokens"] > 0
+
+
 def test_users_who_wait_find_their_sessions_again(tmp_path: Path) -> None:
     path = written(tmp_path, TIERS, "fluid")
     text = path.read_text("utf-8").replace("  arrivals: {rate: 40/s}\n", "  closed: {users: 3}\n")
@@ -132,9 +142,9 @@ def test_a_comparison_tells_what_each_alternative_found(tmp_path: Path) -> None:
             "cache tier remote: is as fast as the fabric",
         ),
         (
-            TIERS + "serving: {mode: colocated}\n",
+            "cache: {tiers: [{kind: hbm, size: 70GB}]}\n",
             1,
-            "cache: cache with serving.mode colocated: not modelled",
+            "cache tier hbm: 70 GB, but the weights of gpt-oss-20b leave 58",
         ),
     ],
 )

@@ -13,9 +13,9 @@ from topo.unit import PS_PER_S
 from traffic.emulator import Emulator
 from traffic.errand import Errand, number_of
 from traffic.instance import Deployment
-from traffic.mode import Serving, ServingError
+from traffic.lookup import prompt_ps
+from traffic.mode import Serving
 from traffic.model import model
-from traffic.prompt import prompt_ps
 from traffic.request import Prefix, RequestTable, request_table
 from traffic.serving import Outcome
 from traffic.tier import Caching, Tier
@@ -218,12 +218,50 @@ def test_cost_aware_instances_compute_what_would_take_longer_to_load(
     assert slow.cached["ssd.moved_in_bytes"] == 4 * BLOCK
 
 
-def test_cached_blocks_are_refused_where_prompts_are_chunked(
+def test_colocated_instances_compute_the_rest_and_serve_others_while_a_prompt_is_loaded(
     pools: Callable[..., Deployment], run: Run
 ) -> None:
-    rules = Serving(mode="colocated")
-    with pytest.raises(ServingError, match=r"cache with serving[.]mode colocated: not modelled"):
-        run(asked([[1]], MS), cached(pools(), ROOM), rules=rules)
+    rules = Serving(mode="colocated", chunk_tokens=4096)
+    deployment = cached(pools(1, 1), Tier("hbm", 3 * BLOCK), Tier("dram", 99 * BLOCK, 10**9))
+    # 1 goes down when 2 comes; then its loading, 0.5 s a block, lets the prompt after it pass.
+    prompts = [[1], [1], [2, 3, 4], [2, 3, 4], [1], [1], [7]]
+    arrival = [0, 0, 1000 * MS, 1000 * MS, 2000 * MS, 2000 * MS, 2001 * MS]
+    requests = replace(asked(prompts, 0), arrival_ps=np.array(arrival, np.int64))
+    outcome = run(requests, deployment, "round_robin", rules=rules)
+    assert outcome.requests["prefill"].tolist() == [0, 1, 0, 1, 0, 1, 0]
+    time = deployment.prefill.step_time
+    loading = -(-BLOCK * 8 * PS_PER_S // 10**9)
+    start, end = outcome.requests["prefill_start_ps"], outcome.requests["prefill_end_ps"]
+    assert row(outcome, 4)["cached_dram_tokens"] == TOKENS
+    assert row(outcome, 4)["load_ps"] == loading == int(start[4]) - 2000 * MS
+    assert int(end[4] - start[4]) == time.mixed_ps(0, 0, 0, [(TOKENS, 88)])
+    assert int(end[6]) == 2001 * MS + time.prefill_ps(TOKENS + 88) < int(start[4])
+    assert len(outcome.flows) == 0
+
+
+def test_colocated_instances_share_the_pool_of_both_roles(
+    pools: Callable[..., Deployment], run: Run
+) -> None:
+    rules = Serving(mode="colocated", chunk_tokens=4096)
+    deployment = cached(pools(1, 1), ROOM, Tier("remote", 99 * BLOCK))
+    outcome = run(asked([[1, 2], [1, 2]], 1000 * MS), deployment, "round_robin", rules=rules)
+    assert row(outcome, 1)["cached_remote_tokens"] == 2 * TOKENS
+    reads = outcome.flows[outcome.flows["handoff"] == number_of(Errand.READ, 1)]
+    assert set(reads["destination"].tolist()) == {1000}  # the instance of the decode pool
+    assert row(outcome, 1)["load_ps"] == DELAY + FLIGHT + DELAY
+
+
+def test_a_prompt_that_needs_no_load_does_not_wait_for_those_of_others(
+    pools: Callable[..., Deployment], run: Run
+) -> None:
+    start = 1000 * MS
+    requests = replace(
+        asked([[1], [2], [1], [8]], 0), arrival_ps=np.array([0, 1, start, start], np.int64)
+    )
+    tiers = Tier("hbm", BLOCK), Tier("dram", 9 * BLOCK, 10**9)
+    outcome = run(requests, cached(pools(), *tiers, load="prefetched"))
+    assert row(outcome, 2)["load_ps"] > 500 * MS
+    assert row(outcome, 3)["load_ps"] == 0
 
 
 PROMPTS = st.lists(st.lists(st.integers(0, 2), min_size=1, max_size=6), min_size=1, max_size=25)
@@ -239,6 +277,7 @@ PROMPTS = st.lists(st.lists(st.integers(0, 2), min_size=1, max_size=6), min_size
     tiers=st.sampled_from(["hbm", "dram", "remote", "hbm remote", "hbm dram ssd remote"]),
     lifetime=st.sampled_from([0, 30 * MS]),
     when=st.sampled_from(["after_prefill", "layer_wise"]),
+    mode=st.sampled_from(["disaggregated", "colocated"]),
     tp=st.sampled_from([1, 2]),
     gap=st.sampled_from([0, MS, 50 * MS]),
 )
@@ -251,6 +290,7 @@ def test_what_is_looked_up_is_hit_declined_or_missed_and_all_requests_end(
     tiers: str,
     lifetime: int,
     when: str,
+    mode: str,
     tp: int,
     gap: int,
     pools: Callable[..., Deployment],
@@ -275,7 +315,8 @@ def test_what_is_looked_up_is_hit_declined_or_missed_and_all_requests_end(
         write=write,
         lifetime_ps=lifetime,
     )
-    outcome = run(asked(prompts, gap), deployment, "random", emulator=wire(FLIGHT))
+    rules = Serving(mode=mode)
+    outcome = run(asked(prompts, gap), deployment, "random", emulator=wire(FLIGHT), rules=rules)
     assert (outcome.requests["status"] == 0).all()
     told, sums = outcome.cache, outcome.cached
     assert sums["looked_up_bytes"] == BLOCK * sum(map(len, prompts))
@@ -291,4 +332,5 @@ def test_what_is_looked_up_is_hit_declined_or_missed_and_all_requests_end(
     read, used = told["read_bytes"].sum(), sums.get("remote.hit_bytes", 0)
     assert read >= used if load == "prefetched" else read == used
     assert sums["load_ps"] == told["load_ps"].sum()
-    assert not set(numbers[numbers >= 0].tolist()) ^ set(range(len(prompts)))
+    handed = set(range(len(prompts))) if mode == "disaggregated" else set()
+    assert set(numbers[numbers >= 0].tolist()) == handed
