@@ -1,10 +1,10 @@
 """What failures of instances did to requests: before, during and after, one row a phase.
 
-A request counts as *during* when its life, from arrival to its end, overlaps an outage: from the
-moment something befell an instance until the router used it again (for good where it never did).
-*Before* are those that ended before the first outage, *after* those that arrived once none was
-left. Between two outages a request is *after*. One that failed, was turned away or had not finished
-has no first token: its time to it is infinite, so that losing requests does not improve the tail.
+A request counts as *during* when its way from arrival to its (last) first token overlaps an outage:
+from the moment something befell an instance until the router used it again, for good where it never
+did. *Before* are those that had it before the first outage, *after* all others. One that failed,
+was turned away or had not finished has no first token: its time to it is infinite, so that losing
+requests does not improve the tail.
 """
 
 from collections.abc import Sequence
@@ -49,14 +49,14 @@ def phases(cell: Cell, toll: Table, spells: Table) -> Phases:
     table = after_warmup(cell)
     mine = {key: np.asarray(column, np.int64)[table["request"]] for key, column in toll.items()}
     arrival, status = table["arrival_ps"], table["status"]
-    end = np.where(status == FINISHED, table["finish_ps"], mine["failed_ps"])
+    first = np.where(table["first_token_ps"] < 0, table["finish_ps"], table["first_token_ps"])
+    end = np.where(status == FINISHED, first, mine["failed_ps"])
     end = np.where(end < 0, np.iinfo(np.int64).max, end)
     start = np.asarray(spells["from_ps"], np.int64)
     seen = np.asarray(spells["seen_ps"], np.int64)
     seen = np.where(seen < 0, np.iinfo(np.int64).max, seen)
     hit = ((arrival[:, None] < seen) & (end[:, None] >= start)).any(axis=1)
     early = end < (start.min() if len(start) else np.iinfo(np.int64).max)
-    first = np.where(table["first_token_ps"] < 0, table["finish_ps"], table["first_token_ps"])
     ttft = np.where(status == FINISHED, first - arrival, np.inf).astype(np.float64)
     return Phases(
         np.where(hit, 1, np.where(early, 0, 2)),
@@ -77,10 +77,10 @@ def failures(found: Result) -> Breakdown:
             rows.append((sample.fabric, sample.policy, phase, *_told(parts, number)))
     return Breakdown(
         "Failures of instances",
-        "Requests by when they lived: before the first outage, during one, after the last; all "
-        "seeds together. Who failed, or had not finished, has an infinite time to first token. "
-        "Attempts are sendings to instances, a request; wasted is the work of attempts that were "
-        "lost: prefill time, and bytes that the fabric carried for them.",
+        "Requests by when they waited for their first token: before the first outage, during one, "
+        "after the last; all seeds together. Who failed, or had not finished, has an infinite time "
+        "to first token. Attempts are sendings to instances, a request; wasted is the work of "
+        "attempts that were lost: prefill time, and bytes that the fabric carried for them.",
         (
             *("fabric", "policy", "phase", "requests", "failed", "not finished", "attempts"),
             *("TTFT P50", "TTFT tail", "prefill wasted", "bytes wasted"),
@@ -89,16 +89,12 @@ def failures(found: Result) -> Breakdown:
     )
 
 
-def short(told: Breakdown) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-    """Its columns and rows for a terminal: who failed with who had not finished, and all waste."""
-    columns = ("alternative", "phase", "requests", "lost", "tries", "TTFT P50", "TTFT tail")
-    rows: list[tuple[str, ...]] = []
-    for fabric, policy, phase, count, failed, late, tries, median, tail, prefill, sent in told.rows:
-        lost = failed if late in ("0", NONE) else f"{failed}, {late} open"
-        alternative = f"{fabric}, {policy}" if phase == PHASES[0] else ""
-        wasted = prefill if sent in ("0 B", NONE) else f"{prefill}, {sent}"
-        rows.append((alternative, phase, count, lost, tries, median, tail, wasted))
-    return (*columns, "wasted"), rows
+def short(told: Breakdown) -> tuple[tuple[str, ...], dict[str, list[tuple[str, ...]]]]:
+    """Its columns without those of the alternative, and each alternative's rows."""
+    tables: dict[str, list[tuple[str, ...]]] = {}
+    for row in told.rows:
+        tables.setdefault(f"{row[0]}, {row[1]}", []).append(row[2:])
+    return told.columns[2:], tables
 
 
 def _parts(found: Result, sample: Sample) -> list[Phases]:

@@ -221,9 +221,9 @@ def _failures(found: "Result") -> None:
     from analysis.failure import failures, short
     from kvfabric.table import print_table
 
-    told = failures(found)
-    if told.rows:
-        print_table("failures of instances: requests by when they lived", *short(told))
+    columns, tables = short(failures(found))
+    for alternative, rows in tables.items():
+        print_table(f"failures of instances: {alternative}", columns, rows)
 
 
 def _cache(found: "Result") -> None:
