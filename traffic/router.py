@@ -213,8 +213,8 @@ class Router:
 
     def _decode(self, asked: Request, prefill: int, view: View) -> int:
         chosen = self._policy.decode(asked, prefill, view)
-        if chosen == NOBODY:
-            return NOBODY
+        if chosen == NOBODY or (prefill < 0 and chosen in (REFUSED, LATER)):
+            return chosen
         self._check("decode", chosen, view.decode_healthy, asked)
         if prefill >= 0:
             self._check_path(prefill, chosen, view)

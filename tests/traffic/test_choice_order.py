@@ -371,6 +371,23 @@ def test_a_note_says_that_colocated_instances_have_no_order_of_choice(
     assert any("Order of choice" in note for note in outcome.notes)
 
 
+class Choosy(Asked):
+    """Turns requests away by its decode choice."""
+
+    def decode(self, request: Request, prefill: int, view: View) -> int:
+        return REFUSED
+
+
+def test_decode_may_turn_a_request_away_at_its_arrival_only(
+    pools: Callable[..., Deployment], wire: Callable[..., Emulator]
+) -> None:
+    table = request_table(arrival_ps=[0], input_tokens=[10], output_tokens=[1])
+    service = Service(pools(2, 3), Choosy(), FLAT, order="decode_first")
+    assert serve_all(table, [service], wire(MS)).requests["status"].tolist() == [2]
+    with pytest.raises(PolicyError, match="chose decode instance -2 of 3 for request 0"):
+        serve_all(table, [Service(pools(2, 3), Choosy(), FLAT)], wire(MS))
+
+
 class Ranking(Asked):
     """Gives long prompts a priority."""
 
