@@ -26,6 +26,7 @@ _VERBS: Final = {
     "emulate": "Run one scenario on real frames, in a Mininet network, slowed down.",
     "crosscheck": "Put the same flows through every emulator, side by side.",
     "doctor": "Say whether real frames are possible here, and what to install.",
+    "inject": "Send bursts of KV cache, or a capture, from one interface to another.",
     "capture": "Write the frames of an interface, or of a link of a run, as pcapng.",
     "clean": "Remove what killed runs on real frames left.",
     "topo": "Design, compare, draw, convert and check fabrics; list their families.",

@@ -1,0 +1,215 @@
+"""Inject bursts into a link: frames of a plan or of a capture, from one interface to another.
+
+Works on any interface of any namespace, a port of a real lab as well: what is needed is a raw
+socket on the sending side and the addresses of the receiving one. Frames are RoCEv2 writes without
+a NIC's answer to marks and pauses; what comes back is the host's. Batches are built while the one
+before is on its way, so that the first instants of a long plan do not wait for its last frames.
+"""
+
+import fcntl
+import socket
+import struct
+import time
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from emulate.mininet.driver import live
+from emulate.mininet.error import EmulationError
+from emulate.mininet.namespace import inside
+from emulate.mininet.place import Place
+from traffic.burst import Bursts
+
+Batch = tuple[bytes, NDArray[np.int64], NDArray[np.int64]]
+"""Frames one behind the other, their lengths, and when each is due, in nanoseconds from 0."""
+
+BATCH: Final = 512
+FIRST_QUEUE_PAIR: Final = 16
+"""Numbers below are special in InfiniBand (specification, 3.5.3)."""
+
+_LEAD_NS: Final = 50_000_000
+_HARDWARE_ADDRESS: Final = 0x8927
+_ADDRESS: Final = 0x8915
+_MTU: Final = 0x8921
+_HEADERS: Final = 20 + 8 + 12 + 4
+_ENTROPY: Final = 0xC000
+
+
+@dataclass(frozen=True, slots=True)
+class Ends:
+    """Addresses of the frames, as texts: MAC and IPv4 of both sides."""
+
+    source_mac: str
+    destination_mac: str
+    source_ip: str
+    destination_ip: str
+
+
+@dataclass(frozen=True, slots=True)
+class Injected:
+    """What was sent: frames, bytes of them, over how long, and how late frames left, P50 and P99.
+
+    arrived: frames that came in at the other end meanwhile, None where it cannot be seen.
+    """
+
+    frames: int
+    size: int
+    seconds: float
+    late_p50_ns: int
+    late_p99_ns: int
+    arrived: int | None
+
+
+def mac_of(place: Place) -> str:
+    """The MAC address of an interface."""
+    data = _ask(place, _HARDWARE_ADDRESS, "a MAC address")
+    return ":".join(f"{byte:02x}" for byte in data[18:24])
+
+
+def ip_of(place: Place) -> str:
+    """The IPv4 address of an interface."""
+    return socket.inet_ntoa(_ask(place, _ADDRESS, "an IPv4 address; write it")[20:24])
+
+
+def mtu_of(place: Place) -> int:
+    """The MTU of an interface."""
+    return int(struct.unpack("I", _ask(place, _MTU, "an MTU")[16:20])[0])
+
+
+def _ask(place: Place, request: int, what: str) -> bytes:
+    with inside(place.namespace), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as channel:
+        try:
+            return fcntl.ioctl(channel, request, struct.pack("256s", place.interface.encode()))
+        except OSError as error:
+            raise EmulationError(
+                f"interface {place.label!r}: has not {what}: {error.strerror}"
+            ) from None
+
+
+def refuse_mtu(place: Place, mtu: int) -> None:
+    """Raise `EmulationError` for a payload that the interface cannot send in one frame."""
+    most = mtu_of(place)
+    if mtu + _HEADERS > most:
+        raise EmulationError(
+            f"mtu {mtu} B: with {_HEADERS} B of headers above the MTU of {place.label}, {most} B; "
+            f"write at most {most - _HEADERS}"
+        )
+
+
+def burst_batches(
+    plan: Bursts, ends: Ends, *, rate_bps: int, mtu: int, priority: int
+) -> Iterator[Batch]:
+    """The frames of a burst plan; each message has a queue pair and a UDP source port to itself."""
+    build = live().roce_frame
+    addresses = {
+        "source_mac": int(ends.source_mac.replace(":", ""), 16),
+        "destination_mac": int(ends.destination_mac.replace(":", ""), 16),
+        "source_ip": int.from_bytes(socket.inet_aton(ends.source_ip), "big"),
+        "destination_ip": int.from_bytes(socket.inet_aton(ends.destination_ip), "big"),
+    }
+    for message, rows in enumerate(plan.packets(rate_bps, mtu)):
+        whole = int(plan.size[message])
+        for first in range(0, len(rows), BATCH):
+            part = rows[first : first + BATCH]
+            frames = [
+                build(
+                    **addresses,
+                    source_port=_ENTROPY | message & 0x3FFF,
+                    kind="data",
+                    priority=priority,
+                    flow=FIRST_QUEUE_PAIR + message,
+                    sequence=sequence & 0xFFFFFF,
+                    payload=payload,
+                    first=sequence == 0,
+                    last=last,
+                    asks=last,
+                    message=whole,
+                )
+                for sequence, payload, last in part[["sequence", "bytes", "last"]].tolist()
+            ]
+            length = np.array([len(frame) for frame in frames], np.int64)
+            yield b"".join(frames), length, part["at_ns"].astype(np.int64)
+
+
+def frame_batches(at_ns: NDArray[np.int64], frames: list[bytes]) -> Iterator[Batch]:
+    """Frames that are there already, such as those of a capture."""
+    for first in range(0, len(frames), BATCH):
+        part = frames[first : first + BATCH]
+        length = np.array([len(frame) for frame in part], np.int64)
+        yield b"".join(part), length, at_ns[first : first + BATCH]
+
+
+def inject(
+    batches: Iterable[Batch],
+    source: Place,
+    destination: Place | None,
+    *,
+    watch: Callable[[int, int], None] | None = None,
+) -> Injected:
+    """Send all batches in time; ``watch`` is called with the frames and the nanoseconds so far."""
+    with inside(source.namespace):
+        try:
+            channel = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
+        except PermissionError:
+            raise EmulationError(
+                f"inject into {source.label}: raw sockets need root; run it with `sudo -E`"
+            ) from None
+    with channel, ThreadPoolExecutor(1) as sender:
+        try:
+            channel.bind((source.interface, 0))
+        except OSError as error:
+            raise EmulationError(f"interface {source.label!r}: {error.strerror}") from None
+        before = None if destination is None else _received(destination)
+        start = time.clock_gettime_ns(time.CLOCK_MONOTONIC) + _LEAD_NS
+        late: list[NDArray[np.int64]] = []
+        frames = size = 0
+
+        def send(batch: Batch) -> NDArray[np.int64]:
+            data, length, at = batch
+            found: NDArray[np.int64] = live().send_frames(
+                socket=channel.fileno(), frames=data, length=length, at_ns=at + start
+            )
+            return found
+
+        under_way = None
+        for batch in batches:
+            if under_way is not None:
+                late.append(_sent(under_way.result, source))
+            under_way = sender.submit(send, batch)
+            frames += len(batch[1])
+            size += len(batch[0])
+            if watch is not None:
+                watch(frames, int(batch[2][-1]))
+        if under_way is not None:
+            late.append(_sent(under_way.result, source))
+        took = (time.clock_gettime_ns(time.CLOCK_MONOTONIC) - start) / 1e9
+    arrived = None
+    if destination is not None and before is not None:
+        time.sleep(0.02)
+        arrived = _received(destination) - before
+    every = np.concatenate(late) if late else np.zeros(1, np.int64)
+    p50, p99 = (int(np.quantile(every, q, method="higher")) for q in (0.5, 0.99))
+    return Injected(frames, size, max(took, 0.0), p50, p99, arrived)
+
+
+def _sent(result: Callable[[], NDArray[np.int64]], source: Place) -> NDArray[np.int64]:
+    try:
+        return result()
+    except OSError as error:
+        raise EmulationError(f"interface {source.label!r}: {error}") from None
+
+
+def _received(place: Place) -> int:
+    """Frames that an interface has received, by the kernel's count: proc(5), /proc/net/dev."""
+    with inside(place.namespace):
+        table = Path("/proc/thread-self/net/dev").read_text()
+        for line in table.splitlines():
+            name, _, counters = line.partition(":")
+            if name.strip() == place.interface:
+                return int(counters.split()[1])
+    raise EmulationError(f"interface {place.label!r}: no such interface; `ip link` shows them")
