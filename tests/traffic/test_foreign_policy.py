@@ -260,7 +260,7 @@ def test_code_that_catches_every_end_takes_its_process_with_it() -> None:
         "        try:\n"
         "            time.sleep(60)\n"
         "        except BaseException: pass\n"
-        "patience.within(0.02, 'policy deaf hangs', deaf)\n"
+        "patience.within(0.02, lambda: 'policy deaf hangs', deaf)\n"
     )
     ran = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False
@@ -270,10 +270,10 @@ def test_code_that_catches_every_end_takes_its_process_with_it() -> None:
 
 def test_the_limit_leaves_nothing_behind_and_is_not_kept_in_other_threads() -> None:
     with pytest.raises(TooLong):
-        within(0.01, "", lambda: time.sleep(60))
+        within(0.01, str, lambda: time.sleep(60))
     time.sleep(0.05)
     answers: list[int] = []
-    thread = threading.Thread(target=lambda: answers.append(within(0.01, "", lambda: 5)))
+    thread = threading.Thread(target=lambda: answers.append(within(0.01, str, lambda: 5)))
     thread.start()
     thread.join()
     assert answers == [5]

@@ -166,14 +166,17 @@ class Foreign:
 
     def _called(self, method: str, request: Request | None, call: Callable[[], Any]) -> Any:
         """The answer of the user's code, or one line about why there is none."""
-        hangs = (
-            f"policy {self.name}: {method}() did not answer within {self.limit_s:g} s"
-            f"{_of(request)}; a choice should take microseconds"
-        )
+
+        def hangs() -> str:
+            return (
+                f"policy {self.name}: {method}() did not answer within {self.limit_s:g} s"
+                f"{_of(request)}; a choice should take microseconds"
+            )
+
         try:
             return within(self.limit_s, hangs, call)
         except TooLong:
-            raise PolicyError(hangs) from None
+            raise PolicyError(hangs()) from None
         except (Exception, SystemExit) as error:
             raise PolicyError(
                 f"policy {self.name}: {method}() raised {type(error).__name__}: "

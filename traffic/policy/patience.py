@@ -26,13 +26,13 @@ class TooLong(BaseException):
     """A call was ended at its limit; no `Exception`, so that ``except Exception`` lets it pass."""
 
 
-def within(limit_s: float, told: str, call: Callable[[], Answer]) -> Answer:
+def within(limit_s: float, told: Callable[[], str], call: Callable[[], Answer]) -> Answer:
     """The answer of a call that may take ``limit_s`` seconds, else `TooLong`.
 
-    ``told`` is the line that is written when the process has to end with a call that cannot be
+    ``told`` gives the line that is written when the process has to end with a call that cannot be
     ended otherwise; its exit code is then 2.
     """
-    if threading.current_thread() is not threading.main_thread():
+    if threading.get_ident() != threading.main_thread().ident:
         return call()
     ended = 0
 
@@ -40,7 +40,7 @@ def within(limit_s: float, told: str, call: Callable[[], Answer]) -> Answer:
         nonlocal ended
         ended += 1
         if ended > _ENDINGS:
-            sys.stderr.write(f"kvfabric: {told}\n")
+            sys.stderr.write(f"kvfabric: {told()}\n")
             sys.stderr.flush()
             os._exit(2)
         raise TooLong
