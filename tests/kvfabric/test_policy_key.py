@@ -1,5 +1,6 @@
 """The policy of a scenario: names, mappings, orders of choice, and code that needs a permission."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import jsonschema
@@ -7,10 +8,14 @@ import pytest
 
 from kvfabric.build import services_of
 from kvfabric.compare import jobs_of
+from kvfabric.demand import demand_of
 from kvfabric.load import Study, load
 from kvfabric.run import run_cell
 from kvfabric.schema import scenario_schema
 from topo.error import KvfabricError
+from traffic.network import Network
+from traffic.policy.registry import policy
+from traffic.serving import serve_all
 
 BASE = """
 name: policies
@@ -64,6 +69,25 @@ def test_a_policy_that_looks_at_the_network_gets_pictures_at_the_stated_stalenes
     assert service.network is not None
     assert service.network.staleness_ps == 2 * 10**9
     assert service.network.rate_bps().tolist() == [[100 * 10**9] * 4] * 4
+
+
+@pytest.mark.parametrize("emulator", ["packet", "fluid"])
+def test_to_look_at_the_links_changes_nothing_for_those_who_do_not_act_on_it(
+    emulator: str, tmp_path: Path
+) -> None:
+    (job,) = jobs_of(study(tmp_path, "policy: least_loaded", count=30))
+    ready = job.stage
+    (blind,) = services_of(job.alternative.scenario, ready, ready.placed, 1)
+    pools = blind.deployment.prefill.instances, blind.deployment.decode.instances
+    watched = Network(ready.fabric, ready.routes, *pools, 30 * 10**6)
+    requests, _ = demand_of(job.alternative.scenario, job.alternative.source, 1)
+    tables = []
+    for network in (None, watched):
+        service = replace(blind, network=network, policy=policy("least_loaded", blind.hops, seed=1))
+        outcome = serve_all(requests, [service], ready.emulator(emulator, 1), seed=1)
+        tables.append({name: column.tolist() for name, column in outcome.requests.items()})
+    assert watched.at_ps > 10**10
+    assert tables[0] == tables[1]
 
 
 def test_orders_are_compared_beside_policies_whichever_key_stands_first(tmp_path: Path) -> None:
