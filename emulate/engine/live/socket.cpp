@@ -94,7 +94,6 @@ FrameSocket::FrameSocket(const SocketSetting& setting) : port_(setting.port) {
     address.sll_ifindex = static_cast<int>(if_nametoindex(setting.interface.c_str()));
     if (address.sll_ifindex == 0) throw_system(what);
     set(number(), SOL_PACKET, PACKET_IGNORE_OUTGOING, 1, what);
-    set(number(), SOL_PACKET, PACKET_QDISC_BYPASS, 1, what);
     set(number(), SOL_SOCKET, SO_TIMESTAMPNS, 1, what);
     set(number(), SOL_SOCKET, SO_RCVBUFFORCE, buffer_bytes, what);
     set(number(), SOL_SOCKET, SO_SNDBUFFORCE, buffer_bytes, what);

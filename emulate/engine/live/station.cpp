@@ -112,7 +112,8 @@ void Station::take_arrivals() {
         plane_.run(std::min(virtual_of(arrival.stamp), now));
         plane_.take_in(arrival.port, arrival.id);
     }
-    if (!arrivals_.empty()) {
+    // What came before the run began has waited for that alone.
+    if (!arrivals_.empty() && virtual_of(arrivals_.front().stamp) >= 0) {
         const Nanoseconds waited = machine_time(CLOCK_REALTIME) - arrivals_.front().stamp;
         longest_stall_ = std::max(longest_stall_, waited);
     }
