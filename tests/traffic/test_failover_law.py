@@ -19,8 +19,8 @@ from traffic.mode import Serving
 from traffic.model import model
 from traffic.orchestration import Orchestration
 from traffic.outage import KINDS, SIDES, Outage, OutageError, ordered
-from traffic.policy.choice import NoSettings, Policy, Request, Sight, View
-from traffic.policy.registry import policy
+from traffic.policy.choice import OPTIONAL, NoSettings, Policy, Request, Sight, View
+from traffic.policy.registry import POLICIES, policy
 from traffic.request import Prefix, request_table
 from traffic.resilience import Circuit, Hazard, Health, Resilience, Retry
 from traffic.router import Service
@@ -32,7 +32,12 @@ LLAMA = model("Llama-3.1-8B")
 TOKENS = 64
 BLOCK = LLAMA.kv_bytes(TOKENS)
 MESSAGES = Orchestration(message_bytes=100)
-POLICIES = ("random", "round_robin", "least_loaded", "static_groups", "topology_aware")
+CHOICES = [
+    (name, order)
+    for name, kind in sorted(POLICIES.items())
+    for order in ("prefill_first", "decode_first", "joint")
+    if order != "joint" or hasattr(kind, "pair") or hasattr(kind, "scores")
+]
 
 STAGES = (
     *("arrival_ps", "prefill_start_ps", "prefill_end_ps", "kv_ready_ps"),
@@ -44,7 +49,7 @@ class Watched:
     """A policy that passes every question on and keeps the view."""
 
     name: ClassVar[str] = "watched"
-    sees: ClassVar[frozenset[Sight]] = frozenset()
+    sees: ClassVar[frozenset[Sight]] = frozenset({"cache"})
     source: ClassVar[str] = "this test"
     settings: ClassVar[type[Struct]] = NoSettings
 
@@ -61,6 +66,18 @@ class Watched:
 
     def pairs(self, hops: NDArray[np.int32]) -> NDArray[np.bool_]:
         return self.inner.pairs(hops)
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in OPTIONAL:
+            raise AttributeError(name)
+        inner = getattr(self.inner, name)
+
+        def asked(*question: Any) -> Any:
+            if question:
+                self.view = question[-1]
+            return inner(*question)
+
+        return asked
 
 
 REQUESTS = st.lists(
@@ -110,8 +127,7 @@ RULES = st.builds(
 )
 SETTINGS: Any = st.fixed_dictionaries(
     {
-        "name": st.sampled_from(POLICIES),
-        "order": st.sampled_from(["prefill_first", "decode_first"]),
+        "choice": st.sampled_from(CHOICES),
         "how": st.sampled_from(
             [
                 {},
@@ -175,16 +191,17 @@ def test_every_request_that_arrived_has_finished_was_rejected_or_failed_for_a_re
     hops = np.full((3, 3), 4, np.int32)
     hazard = Hazard(befallen(drawn, rules.load_ps), rules)
 
-    watched = Watched(policy(chosen["name"], hops, seed=3))
+    name, order = chosen["choice"]
+    watched = Watched(policy(name, hops, seed=3))
 
     def served() -> Outcome:
-        watched.inner = policy(chosen["name"], hops, seed=3)
+        watched.inner = policy(name, hops, seed=3)
         service = Service(
             deployment,
             watched,
             hops,
             np.full((3, 3), MS, np.int64),
-            chosen["order"],
+            order,
             chosen["local"],
             hazard=hazard,
         )
