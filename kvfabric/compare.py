@@ -105,7 +105,7 @@ def run_study(
     jobs = jobs_of(study)
     manifest = manifest_of(study, jobs, reproduce)
     _refuse_other(out, manifest)
-    with _locked(out):
+    with locked(out):
         _refuse_other(out, manifest)
         write_study(out, manifest)
         missing = [job for job in jobs if not _kept(cell_directory(out, job.cell))]
@@ -229,7 +229,7 @@ def _refuse_other(out: Path, manifest: StudyManifest) -> None:
 
 
 @contextmanager
-def _locked(out: Path) -> Iterator[None]:
+def locked(out: Path) -> Iterator[None]:
     """Keep other commands out of a results folder while this one works in it."""
     try:
         out.mkdir(parents=True, exist_ok=True)
