@@ -262,6 +262,7 @@ _PLAIN: Final = (
     Measure("timeouts", "timeouts", Unit.COUNT, _counted("timeouts")),
     Measure("not_finished", "hand-offs never finished", Unit.COUNT, _counted("not_finished")),
     Measure("rejected", "requests rejected", Unit.COUNT, _counted("rejected")),
+    Measure("failed", "requests failed with their instances", Unit.COUNT, _counted("failed")),
 )
 
 MEASURES: Final[dict[str, Measure]] = {

@@ -25,6 +25,7 @@ _SPARE: Final = (
     ("never finished", "not_finished"),
     ("prefill not ended", "not_due"),
     ("rejected", "rejected"),
+    ("failed", "failed"),
     ("no hand-off needed", "local"),
 )
 """Counts that have a column only where one of them is not zero."""
