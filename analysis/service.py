@@ -1,8 +1,8 @@
 """What the users of a service get: objectives met, goodput, and tokens for the GPUs that it takes.
 
-Counted is every request that arrived after the warm-up; one that was rejected, failed, or had not finished
-when the run ended, met nothing. So dropping requests cannot improve these numbers, and neither can
-delaying tokens, since both objectives have to be met (the objection to goodput of arXiv
+Counted is every request that arrived after the warm-up; one that was rejected, failed, or had not
+finished when the run ended, met nothing. So dropping requests cannot improve these numbers, and
+neither can delaying tokens, since both objectives have to be met (the objection to goodput of arXiv
 2410.14257). Goodput is that of DistServe (OSDI 2024, section 2) at the load of the run: how it
 moves with the load takes a sweep.
 """
