@@ -271,7 +271,7 @@ class TestSabotage:
 
     @pytest.mark.parametrize("size", [1, 40_000])
     def test_offloads_left_on(self, star: Network, size: int) -> None:
-        """A kernel sender beside the run: with offloads its segments are one frame above any MTU."""
+        """A kernel sender beside the run: with offloads its segments are frames above any MTU."""
         near, far = star.ports[6], star.ports[8]  # of hosts
         nodes = [star.nodes[port.node] for port in (near, far)]
         with inside(nodes[0].namespace):
