@@ -80,6 +80,16 @@ def test_pool_traffic_crosses_the_fabric_and_is_no_hand_off(tmp_path: Path, emul
     )
 
 
+def test_a_run_does_not_wait_for_what_is_still_being_written(tmp_path: Path) -> None:
+    path = written(tmp_path, TIERS, "fluid", storage=1)
+    text = path.read_text("utf-8").replace("rate: 40/s", "rate: 4000/s")
+    path.write_text(text.replace("nic: 100Gbps", "nic: 10Gbps"), encoding="utf-8")
+    cell = run(path)
+    numbers, finish = (cell.flows[name].astype(np.int64) for name in ("handoff", "finish_ps"))
+    assert (finish[numbers < 0] < 0).any()
+    assert cell.manifest.duration_ps == finish[numbers >= 0].max()
+
+
 def test_colocated_instances_keep_prefix_blocks_too(tmp_path: Path) -> None:
     cell = run(written(tmp_path, TIERS + "serving: {mode: colocated}\n", "fluid"))
     totals = cell.manifest.totals

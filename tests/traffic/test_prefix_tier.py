@@ -30,20 +30,32 @@ class Flat:
         return sum(more for _, more in chunks) * US
 
 
+class Steep(Flat):
+    """One in which a prompt takes the square of its tokens: later blocks are worth more."""
+
+    def prefill_ps(self, tokens: int) -> int:
+        return tokens * tokens * US
+
+
 def byte_ps(move_ps: int) -> int:
     """The rate, bit/s, at which one byte takes so long."""
     return 8 * 10**12 // move_ps
 
 
 def hierarchy(
-    *sizes: int, eviction: str = "lru", lifetime: int = 0, move_ps: int = 1, ttft: int = 0
+    *sizes: int,
+    eviction: str = "lru",
+    lifetime: int = 0,
+    move_ps: int = 1,
+    ttft: int = 0,
+    time: type[Flat] = Flat,
 ) -> Hierarchy:
     """One instance with blocks of one token and one byte; its first tier is HBM."""
     tiers = tuple(
         Tier(kind, size, 0 if kind == "hbm" else byte_ps(move_ps))
         for kind, size in zip(("hbm", "dram", "ssd"), sizes, strict=False)
     )
-    worth = Worth(Flat(), 1, 1, ttft) if eviction == "cost" else None
+    worth = Worth(time(), 1, 1, ttft) if eviction == "cost" else None
     rules = Caching(tiers, eviction=eviction, lifetime_ps=lifetime)
     return Hierarchy(rules, 1, Holding(1), 0, worth)
 
@@ -77,6 +89,14 @@ def test_a_move_pays_when_the_chance_of_reuse_times_the_saving_exceeds_it() -> N
     assert worth.admits(Tier("ssd", 9, byte_ps(third - 1000)), 0, 0, uses=1)
     assert not worth.admits(Tier("ssd", 9, byte_ps(third + 1000)), 0, 0, uses=1)
     assert worth.admits(Tier("ssd", 9, byte_ps(third + 1000)), 0, 0, uses=2)  # 2/3 (1 - m) > m
+
+
+def test_a_root_is_worth_as_much_as_the_deepest_block_that_hangs_on_it() -> None:
+    worth = Worth(Steep(), 1, 1)  # blocks take 1, 3, 5, .. us
+    disk = Tier("ssd", 9, byte_ps(US))
+    assert not worth.admits(disk, 0, 0, uses=1)
+    assert not worth.admits(disk, 0, 1, uses=1)  # (3 - 1) / 2 = 1, which is no gain
+    assert worth.admits(disk, 0, 2, uses=1)
 
 
 def test_no_block_goes_where_its_prefix_could_not_be_loaded_within_the_objective() -> None:
@@ -128,6 +148,7 @@ PROMPTS = st.lists(
     lifetime=st.sampled_from([0, 1, 60]),
     move_ps=st.sampled_from([1, US // 4, US // 2, 2 * US]),
     ttft=st.sampled_from([0, US]),
+    time=st.sampled_from([Flat, Steep]),
 )
 def test_tiers_never_overflow_and_no_tail_is_held_without_its_root(
     prompts: list[tuple[list[int], int]],
@@ -136,8 +157,11 @@ def test_tiers_never_overflow_and_no_tail_is_held_without_its_root(
     lifetime: int,
     move_ps: int,
     ttft: int,
+    time: type[Flat],
 ) -> None:
-    one = hierarchy(*sizes, eviction=eviction, lifetime=lifetime, move_ps=move_ps, ttft=ttft)
+    one = hierarchy(
+        *sizes, eviction=eviction, lifetime=lifetime, move_ps=move_ps, ttft=ttft, time=time
+    )
     number: dict[tuple[int, ...], int] = {}
     came, gone, now = 0, 0, 0
     for path, pause in prompts:

@@ -131,6 +131,39 @@ def test_what_one_instance_wrote_to_the_pool_another_reads_over_the_fabric(
     assert set(flows["handoff"][flows["handoff"] >= 0].tolist()) == {0, 1}
 
 
+@pytest.mark.parametrize("flight", [FLIGHT, 500 * MS])
+def test_an_overlapped_read_of_the_pool_hides_behind_all_layers_but_the_last(
+    flight: int, pools: Callable[..., Deployment], run: Run, wire: Callable[..., Emulator]
+) -> None:
+    deployment = cached(pools(2, 1), Tier("remote", 100 * BLOCK), load="overlapped")
+    outcome = run(
+        asked([[1, 2, 3], [1, 2, 3]], 2000 * MS), deployment, "round_robin", emulator=wire(flight)
+    )
+    rest = deployment.prefill.step_time.mixed_ps(0, 0, 0, [(3 * TOKENS, 88)])
+    arrives = DELAY + flight + DELAY
+    assert took(outcome, 1) == max(rest, arrives + -(-rest // LLAMA.layers))
+
+
+def test_what_two_instances_compute_at_once_is_written_once(
+    pools: Callable[..., Deployment], run: Run
+) -> None:
+    deployment = cached(pools(2, 1), ROOM, Tier("remote", 100 * BLOCK))
+    outcome = run(asked([[1, 2], [1, 2]], 0), deployment, "round_robin")
+    assert sorted(outcome.cache["written_bytes"].tolist()) == [0, 2 * BLOCK]
+
+
+def test_a_full_pool_forgets_the_least_recently_used_and_takes_them_again(
+    pools: Callable[..., Deployment], run: Run
+) -> None:
+    deployment = cached(pools(), Tier("remote", 2 * BLOCK), write="back")
+    prompts = [[1], [2], [1], [3], [1], [2]]  # 3 takes the place of 2, then 2 that of 3
+    outcome = run(asked(prompts, 1000 * MS), deployment)
+    known = (outcome.cache["cached_remote_tokens"] // TOKENS).tolist()
+    assert known == [0, 0, 1, 0, 1, 0]
+    assert (outcome.cache["written_bytes"] // BLOCK).tolist() == [1, 1, 0, 1, 0, 1]
+    assert outcome.cached["remote.evicted"] == 2
+
+
 def test_what_a_prompt_waits_for_in_line_hides_its_loads(
     pools: Callable[..., Deployment], run: Run
 ) -> None:
