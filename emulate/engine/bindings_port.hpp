@@ -39,8 +39,9 @@ inline nb::dict port_columns(const std::vector<const Port*>& ports, Time now) {
 
 template <typename Engine>
 nb::dict port_table(const Engine& engine) {
+    const auto& rows = engine.ports();  // one engine makes them anew, the other keeps them
     std::vector<const Port*> ports;
-    for (const Port& port : engine.ports()) ports.push_back(&port);
+    for (const Port& port : rows) ports.push_back(&port);
     return port_columns(ports, engine.now());
 }
 

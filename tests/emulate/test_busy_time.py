@@ -35,3 +35,19 @@ def test_busy_time_grows_to_that_of_the_telemetry_and_never_beyond_the_clock(lab
     assert np.count_nonzero(before) > 4
     # 10^6 bytes of payload and their overhead at 100 Gbit/s, twice, into host c.
     assert before.max() >= 2 * 80 * US
+
+
+def test_the_ports_of_a_large_fabric_are_told_alike_by_both_engines(lab):
+    # 800 ports: their rows take more memory than an allocator leaves as it was.
+    fabric = lab.leaf_spine(16, 16, 9)
+    hosts = lab.hosts(fabric)
+    rows = [(a, b, 20_000, 0) for a, b in zip(hosts[::2], reversed(hosts[1::2]), strict=True)]
+    tables = []
+    for engine in ("core", "reference"):
+        emulator = PacketEmulator(fabric, equal_cost(fabric), seed=1, engine=engine)
+        emulator.submit(lab.flows(*rows))
+        while len(emulator.advance(10**9).completions):
+            pass
+        tables.append({n: c.tolist() for n, c in emulator.telemetry().ports.items()})
+    assert tables[0] == tables[1]
+    assert sum(tables[0]["tx_packets"]) > len(rows)
