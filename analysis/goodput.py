@@ -27,7 +27,7 @@ _DIGITS: Final = 4
 
 COLUMNS: Final = (
     *("fabric", "policy", "goodput (requests/s)", "a GPU", "missed at (requests/s)"),
-    *("attainment", "at the miss", "late there: TTFT", "TPOT", "unserved"),
+    *("attainment", "attainment there", "late TTFT there", "late TPOT there", "unserved there"),
 )
 
 
@@ -210,7 +210,7 @@ def row(search: Search) -> tuple[str, ...]:
 
 def shown(rate: float) -> str:
     """A rate for people."""
-    return f"{rate:,.0f}" if rate >= 1000 else f"{rate:.3g}" if rate < 100 else f"{rate:.4g}"
+    return f"{rate:,.0f}" if rate >= 1000 else f"{rate:.4g}"
 
 
 def _attained(point: Point | None) -> str:

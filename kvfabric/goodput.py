@@ -211,7 +211,8 @@ def _teller(
     done = sum(len(s.points) for s in ran)
     left = sum(rounds_left(s.met, start, precision) for s in ran)
     rates = sorted({one.rate_per_s for one in missing})
-    note = f"{len(missing)} trials" + (f" at {rates[0]:g} to {rates[-1]:g}/s" if rates else "")
+    note = "at " + " to ".join(f"{rate:g}" for rate in dict.fromkeys((*rates[:1], *rates[-1:])))
+    note += " requests/s"
     now = len({(id(one.job.alternative), one.rate_per_s) for one in missing})
 
     def tell(jobs: int, _: int) -> None:

@@ -11,10 +11,12 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from traffic.error import TraceError
+from traffic.request import Prefix, request_table
 from traffic.summary import peak_to_mean, spread, summary
 from traffic.trace import column
 from traffic.trace.record import Record
 from traffic.trace.registry import Shelf, trace
+from traffic.trace.table import text
 from traffic.trace.text import Limit
 
 WEIRD = st.sampled_from(["", "-1", "0", "7", " 7", '"7"', "07", "7.", ".5", "1e3", "+7", "7\r"])
@@ -115,7 +117,7 @@ def test_where_the_blocks_end_makes_no_difference(
 
 
 @pytest.mark.parametrize(
-    "text",
+    "content",
     [
         "arrival_s,input_tokens,output_tokens,tenant\r\n0.25,5,5,3\r\n1,6,6,0\r\n",
         "TIMESTAMP,ContextTokens,GeneratedTokens\n2023-11-16 18:17:03.9799600,5,5\n"
@@ -125,11 +127,11 @@ def test_where_the_blocks_end_makes_no_difference(
     ids=["table", "azure", "burstgpt"],
 )
 def test_plain_rows_are_not_read_one_by_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: str
 ) -> None:
     monkeypatch.setattr(Record, "add", lambda *_: pytest.fail("read by line"))
     path = tmp_path / "t"
-    path.write_bytes(text.encode())
+    path.write_bytes(content.encode())
     assert trace(path).requests.input_tokens.tolist() == [5, 6]
 
 
@@ -178,6 +180,17 @@ def test_reading_and_summing_up_take_little_more_than_sixteen_bytes_a_request(
         tracemalloc.stop()
     assert found.count == count
     assert most < 16 * count * 1.3 + 10**6
+
+
+def test_a_table_is_written_the_same_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    prefix = Prefix(np.arange(11), np.arange(10) * 7, 16)
+    table = request_table(
+        arrival_ps=range(10), input_tokens=[9] * 10, output_tokens=[1] * 10, prefix=prefix
+    )
+    whole = list(text(table))
+    assert whole[10] == "9,9,1,63\n"
+    monkeypatch.setattr("traffic.summary._PIECE", 3)
+    assert list(text(table)) == whole
 
 
 @given(st.lists(st.integers(0, 300), min_size=1, max_size=60))

@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from traffic.request import NO_SESSION, PRIORITIES, RequestTable
+from traffic.summary import pieces
 from traffic.trace.block import Cells
 from traffic.trace.column import TOKEN_DIGITS, cells_in, header, read_rows, scaled, tokens
 from traffic.trace.record import LATEST_PS, Columns, Format, Record
@@ -162,11 +163,13 @@ def text(table: RequestTable) -> Iterator[str]:
     prefix = table.prefix
     names = list(shown) if prefix is None else [*shown, f"prefix_blocks_{prefix.block_tokens}"]
     yield ",".join(names) + "\n"
-    for number, row in enumerate(zip(*(c.tolist() for c in shown.values()), strict=True)):
-        line = ",".join(map(str, row))
-        if prefix is not None:
-            line += "," + " ".join(map(str, prefix.of(number).tolist()))
-        yield line + "\n"
+    for piece in pieces(len(table)):
+        rows = zip(*(column[piece].tolist() for column in shown.values()), strict=True)
+        for number, row in enumerate(rows, piece.start):
+            line = ",".join(map(str, row))
+            if prefix is not None:
+                line += "," + " ".join(map(str, prefix.of(number).tolist()))
+            yield line + "\n"
 
 
 TABLE: Final = Format(
