@@ -11,6 +11,7 @@ on an idle machine of two cores or more:
 """
 
 import argparse
+import ctypes
 import os
 import socket
 import struct
@@ -57,7 +58,7 @@ def line(switches: int) -> Fabric:
 
 def run(*command: str) -> str:
     """The output of a program that must not fail."""
-    return subprocess.run(command, check=True, capture_output=True, text=True).stdout  # noqa: S603
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
 
 
 class Line:
@@ -74,8 +75,9 @@ class Line:
     def __enter__(self) -> "Line":
         for name in self.names:
             run("ip", "netns", "add", name)
-            run("ip", "netns", "exec", name, "sysctl", "-qw", "net.ipv6.conf.all.disable_ipv6=1")
-            run("ip", "netns", "exec", name, "sysctl", "-qw", "net.ipv6.conf.default.disable_ipv6=1")
+            for which in ("all", "default"):
+                setting = f"net.ipv6.conf.{which}.disable_ipv6=1"
+                run("ip", "netns", "exec", name, "sysctl", "-qw", setting)
         ports = self.fabric.ports
         for port, other in enumerate(ports.reverse.tolist()):
             if other < port or self.memory[port]:
@@ -90,7 +92,7 @@ class Line:
 
     def __exit__(self, *_: object) -> None:
         for name in self.names:
-            subprocess.run(["ip", "netns", "del", name], check=False)  # noqa: S603, S607
+            subprocess.run(["ip", "netns", "del", name], check=False)  # noqa: S607
 
     def space(self, node: int) -> str:
         """The file of a node's namespace."""
@@ -156,8 +158,6 @@ def flood(wires: Line, length: int, stop_at: float) -> int:
 
 def enter(space: str) -> None:
     """Move this process to a namespace."""
-    import ctypes
-
     with Path(space).open() as file:
         if ctypes.CDLL(None, use_errno=True).setns(file.fileno(), 0x40000000):
             raise SystemExit(f"{space}: cannot be entered; run it as root")

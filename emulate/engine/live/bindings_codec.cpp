@@ -96,7 +96,8 @@ void bind_codec(nb::module_& m) {
           "sequence"_a, "attempt"_a = 0, "payload"_a = 0, "first"_a = false, "last"_a = false,
           "asks"_a = false, "offset"_a = 0, "message"_a = 0, "messages"_a = 0);
     m.def("pause_frame", &pause_frame, nb::kw_only(), "source_mac"_a, "told"_a, "quanta"_a);
-    m.def("headers", &headers, "frame"_a, nb::sig("def headers(frame: bytes) -> dict[str, object]"));
+    m.def("headers", &headers, "frame"_a,
+          nb::sig("def headers(frame: bytes) -> dict[str, object]"));
     m.def("intact", [](const nb::bytes& f) {
         return headers(f)["what"].equal(nb::str("roce")) && intact(data(f), f.size());
     }, "frame"_a);

@@ -51,8 +51,9 @@ bool Channel::receive(std::vector<FlowSetting>& flows) {
         if (got == 0) return false;
         const auto bytes = static_cast<std::size_t>(got);
         if (bytes > message.size() || bytes % flow_row != 0) {
-            throw std::runtime_error("message of " + std::to_string(bytes) + " B: not whole rows of " +
-                                     std::to_string(flow_row) + " B, at most 1024");
+            throw std::runtime_error("message of " + std::to_string(bytes) +
+                                     " B: not whole rows of " + std::to_string(flow_row) +
+                                     " B, at most 1024");
         }
         for (std::size_t i = 0; i < bytes; i += flow_row) flows.push_back(read(&message[i]));
     }
@@ -62,7 +63,8 @@ void Channel::flush() {
     std::size_t sent = 0;
     while (sent < waiting_.size()) {
         const std::size_t count = std::min(most_rows, waiting_.size() - sent);
-        if (send(socket_, &waiting_[sent], count * sizeof(Landed), MSG_DONTWAIT | MSG_NOSIGNAL) < 0) break;
+        const std::size_t bytes = count * sizeof(Landed);
+        if (send(socket_, &waiting_[sent], bytes, MSG_DONTWAIT | MSG_NOSIGNAL) < 0) break;
         sent += count;
     }
     waiting_.erase(waiting_.begin(), waiting_.begin() + static_cast<std::ptrdiff_t>(sent));

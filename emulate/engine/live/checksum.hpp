@@ -2,7 +2,8 @@
 //
 // ICRC is the CRC-32 of Ethernet (IEEE 802.3, reflected 0xedb88320) over all that no switch may
 // change (InfiniBand specification, annex A17.3.3); eight table look-ups take eight bytes (Kounavis
-// and Berry, A systematic approach to building high performance software-based CRC generators, 2005).
+// and Berry, A systematic approach to building high performance software-based CRC generators,
+// 2005).
 #pragma once
 
 #include <array>
@@ -53,7 +54,7 @@ private:
     std::uint32_t state_ = 0xffffffff;
 };
 
-// The ones' complement sum of an IPv4 header without options (RFC 791), its checksum field left out.
+// The ones' complement sum of an IPv4 header without options (RFC 791), its checksum left out.
 inline std::uint16_t header_checksum(const std::uint8_t* header) {
     std::uint32_t sum = 0;
     for (std::size_t i = 0; i < 20; i += 2) {

@@ -31,7 +31,8 @@ public:
     // The first monotonic instant at which the virtual one has come.
     Nanoseconds monotonic(Time time) const {
         if (time == never) return never;
-        return start_ + static_cast<Nanoseconds>((static_cast<Wide>(time) * dilation_ + 999) / 1000);
+        const Wide picoseconds = static_cast<Wide>(time) * dilation_;
+        return start_ + static_cast<Nanoseconds>((picoseconds + 999) / 1000);
     }
 
     // How long a span of virtual time lasts.

@@ -107,11 +107,12 @@ void read_ip(const std::uint8_t* frame, std::size_t length, Headers& out) {
     const bool whole = (get16(ip + 6) & 0x3fff) == 0;
     if ((ip[9] != udp && ip[9] != tcp) || !whole || length < ip_at + header + 8) return;
     const std::uint8_t* ports = ip + header;
+    const std::size_t end = std::min(length, ip_at + get16(ip + 2));
     const bool roce = ip[9] == udp && get16(ports + 2) == roce_port && header == 20 &&
-                      length >= body_at + icrc_bytes + aeth_bytes;
+                      end >= body_at + icrc_bytes + aeth_bytes;
     out.entropy = get16(ports);
     if (roce) {
-        read_roce(frame, std::min(length, ip_at + get16(ip + 2)), out);
+        read_roce(frame, end, out);
     } else {
         out.entropy = get32(ports) ^ ip[9];
     }

@@ -2,7 +2,7 @@
 //
 // Ethernet II, IPv4 without options (DSCP is the priority, ECN as RFC 3168 has it, identification
 // the attempt: a frame that may not be fragmented may carry anything there, RFC 6864), UDP to port
-// 4791, BTH, and RETH, AETH or the reserved bytes of a CNP (InfiniBand specification, 9.2 to 9.3 and
+// 4791, BTH, and RETH, AETH or the reserved bytes of a CNP (InfiniBand specification, 9.2 and 9.3,
 // annex A17). A flow is one queue pair on both sides, numbered by the flow; packet numbers begin at
 // 0. The RETH of a write takes the first 16 bytes of its payload, so that a frame has the size the
 // packet core counts; a message too short for it is a send. Pad bytes are on the wire and are not

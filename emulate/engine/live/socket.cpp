@@ -145,7 +145,8 @@ void FrameSocket::transmit(FrameStore& store, std::size_t first, std::size_t cou
         messages[i].msg_hdr.msg_iovlen = 1;
     }
     for (std::size_t done = 0; done < count;) {
-        const int sent = sendmmsg(number(), &messages[done], static_cast<unsigned>(count - done), 0);
+        const auto left = static_cast<unsigned>(count - done);
+        const int sent = sendmmsg(number(), &messages[done], left, 0);
         if (sent > 0) {
             sent_ += sent;
             done += static_cast<std::size_t>(sent);

@@ -1,7 +1,7 @@
 // One interface of a network namespace, as a packet socket: whole frames in batches, both ways.
 //
-// packet(7): frames that the machine itself sends are not seen, and each frame has the kernel's time
-// of arrival. A NIC's socket lets only RoCEv2 and MAC control frames through: the rest is for its
+// packet(7): frames that the machine itself sends are not seen, and each has the kernel's time of
+// arrival. A NIC's socket lets only RoCEv2 and MAC control frames through: the rest is for its
 // host. The queueing discipline is not bypassed: veth has none, and captures at the sending end
 // would miss what bypasses it.
 #pragma once

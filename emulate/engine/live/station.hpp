@@ -2,7 +2,8 @@
 //
 // It sleeps until the plane's next instant or until something comes in, whichever is first. What
 // comes in is taken in the order and at the instants at which the kernel received it, what was due
-// meanwhile before it at its own instants: deadlines advance from deadlines, never from the present.
+// meanwhile before it at its own instants: deadlines advance from deadlines, never from the
+// present.
 // A frame that leaves is as late as its batch has left after its due instant.
 #pragma once
 
