@@ -19,6 +19,7 @@ import subprocess
 import sys
 import time
 from contextlib import ExitStack
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -51,7 +52,7 @@ def line(switches: int) -> Fabric:
     model = Switch(ports=256, buffer_bytes=64 * 2**20)
     nodes += [fabric.add_switch(f"s{i}", tier=1, switch=model) for i in range(switches)]
     nodes.append(fabric.add_host("b"))
-    for one, two in zip(nodes, nodes[1:], strict=False):
+    for one, two in pairwise(nodes):
         fabric.connect(one, two, rate_bps=FASTEST_BPS, delay_ps=0)
     return fabric
 
