@@ -33,21 +33,26 @@ class Breakers:
         state = self._state[instance]
         return state == _CLOSED or (state == _HALF and self._trial[instance] == _NOBODY)
 
-    def sent(self, instance: int, request: int) -> None:
-        """A request goes there; it is the trial of a half-open breaker."""
-        if self._state[instance] == _HALF:
-            self._trial[instance] = request
+    def sent(self, instance: int, request: int) -> bool:
+        """A request goes there, the trial of a half-open breaker; whether it is one."""
+        if self._state[instance] != _HALF:
+            return False
+        self._trial[instance] = request
+        return True
 
-    def succeeded(self, instance: int, request: int) -> None:
-        """The instance did what it was asked."""
+    def succeeded(self, instance: int, request: int) -> bool:
+        """The instance did what it was asked; whether that was a trial."""
         if self._state[instance] == _CLOSED:
             self._failures[instance] = 0
-        elif self._trial[instance] == request and self._rule is not None:
-            self._trial[instance] = _NOBODY
-            self._successes[instance] += 1
-            if self._successes[instance] >= self._rule.successes:
-                self._state[instance] = _CLOSED
-                self._failures[instance] = 0
+            return False
+        if self._trial[instance] != request or self._rule is None:
+            return False
+        self._trial[instance] = _NOBODY
+        self._successes[instance] += 1
+        if self._successes[instance] >= self._rule.successes:
+            self._state[instance] = _CLOSED
+            self._failures[instance] = 0
+        return True
 
     def failed(self, instance: int, request: int, now: int) -> int | None:
         """It did not; when the breaker has to be `tried`, if it opens now."""
@@ -64,10 +69,12 @@ class Breakers:
         self.opened += 1
         return now + self._rule.open_ps
 
-    def dropped(self, instance: int, request: int) -> None:
-        """A request left without an answer of this instance: another may be the trial."""
-        if self._trial[instance] == request:
-            self._trial[instance] = _NOBODY
+    def dropped(self, instance: int, request: int) -> bool:
+        """A request left without an answer of this instance; whether another may be the trial."""
+        if self._trial[instance] != request:
+            return False
+        self._trial[instance] = _NOBODY
+        return True
 
     def tried(self, instance: int) -> None:
         """The time of an open breaker is over: let one request through."""

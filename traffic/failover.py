@@ -103,8 +103,8 @@ class Failover(Disaggregated):
     def _bind(self, side: int, instance: int, request: int, now: int) -> None:
         """The instance has the request from now on."""
         self._on[side][instance].add(request)
-        self.breakers[side].sent(instance, request)
-        self._look(side, instance, now)
+        if self.breakers[side].sent(instance, request):
+            self._look(side, instance, now)
 
     def _look(self, side: int, instance: int, now: int) -> None:
         """Whether the router may choose the instance may have changed."""
@@ -124,8 +124,8 @@ class Failover(Disaggregated):
         instance = self._ledger.prefill[request]
         self._computing[instance] = _NONE
         super().prefilled(request, now)
-        self.breakers[P].succeeded(instance, request)
-        self._look(P, instance, now)
+        if self.breakers[P].succeeded(instance, request):
+            self._look(P, instance, now)
 
     def _choose_decode(self, request: int, now: int) -> None:
         if request in self._doomed:
@@ -159,8 +159,8 @@ class Failover(Disaggregated):
         del self._holds[request]
         self._on[P][prefill].discard(request)
         super().ready(request, now)
-        self.breakers[D].succeeded(decode, request)
-        self._look(D, decode, now)
+        if self.breakers[D].succeeded(decode, request):
+            self._look(D, decode, now)
 
     def _finish(self, request: int, now: int, status: int = FINISHED) -> None:
         prefill, decode = self._ledger.prefill[request], self._ledger.decode[request]
@@ -168,8 +168,8 @@ class Failover(Disaggregated):
             self._on[P][prefill].discard(request)
         if decode >= 0:
             self._on[D][decode].discard(request)
-            self.breakers[D].succeeded(decode, request)
-            self._look(D, decode, now)
+            if self.breakers[D].succeeded(decode, request):
+                self._look(D, decode, now)
         self._sent.pop(request, None)
         self._doomed.pop(request, None)
         self._retrying.discard(request)
@@ -317,8 +317,8 @@ class Failover(Disaggregated):
 
     def _leave(self, side: int, instance: int, request: int, now: int) -> None:
         self._on[side][instance].discard(request)
-        self.breakers[side].dropped(instance, request)
-        self._look(side, instance, now)
+        if self.breakers[side].dropped(instance, request):
+            self._look(side, instance, now)
 
     def _stop(self, request: int) -> None:
         """A prompt is not computed to its end."""
