@@ -97,6 +97,16 @@ def test_a_block_is_read_as_its_lines_are_or_refused_with_the_same_words(
     assert read(path) == slowly
 
 
+def test_a_clock_beyond_64_bits_counts_from_its_first_row(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("traffic.trace.text._BLOCK_BYTES", 60)
+    path = tmp_path / "t"
+    rows = "".join(f"{10**12 + t},5,5\n" for t in range(20))
+    path.write_text("Timestamp,Request tokens,Response tokens\n" + rows, encoding="utf-8")
+    assert trace(path).requests.arrival_ps.tolist() == [t * 10**12 for t in range(20)]
+
+
 @pytest.mark.parametrize("size", [1, 7, 64, 1000])
 @pytest.mark.parametrize("pack", [bytes, gzip.compress])
 def test_where_the_blocks_end_makes_no_difference(

@@ -53,7 +53,7 @@ def read(text: Text, first: str, until_ps: int) -> Record:
     def many(cells: Cells) -> Columns | None:
         nonlocal start
         # Sessions are names, and a clock that began before the trace may be beyond 64 bits.
-        if session is not None:
+        if session is not None or start > LATEST_PS:
             return None
         time = cells.scaled(at, 12, LATEST_PS)
         given = cells.whole(tokens_in, TOKEN_DIGITS)
