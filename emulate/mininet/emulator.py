@@ -119,8 +119,12 @@ class MininetEmulator:
         self._session.begin()
 
     def advance(self, until_ps: int) -> Advance:
-        """Wait for the first completion at most at ``until_ps``, or until that instant is over."""
-        if until_ps < self._now_ps:
+        """Wait for the first completion at most at ``until_ps``, or until that instant is over.
+
+        After news that came too late a serving loop may go back to what it should have done; the
+        run is invalid then, and only has to come to its end.
+        """
+        if until_ps < self._now_ps and not self._late_notices:
             raise KvfabricError(
                 f"advance to {until_ps} ps: before the present time {self._now_ps} ps; "
                 "time never goes back"
@@ -129,7 +133,7 @@ class MininetEmulator:
             self._begin()
         while True:
             if self._due and self._due[0][0] <= until_ps:
-                return self._completed(until_ps)
+                return self._completed()
             over = self.stopped_ps is not None or self._feed.clock_ps >= until_ps
             self._wait(0 if over else until_ps)
             if over and not (self._due and self._due[0][0] <= until_ps):
@@ -154,13 +158,14 @@ class MininetEmulator:
         for row in rows:
             heappush(self._due, (int(row["finish_ps"]), int(row["flow"]), int(row["handoff"])))
 
-    def _completed(self, until_ps: int) -> Advance:
-        """Everything that is known to have completed by then."""
+    def _completed(self) -> Advance:
+        """What completed at the first instant of which that is known."""
+        first = self._due[0][0]
         found = []
-        while self._due and self._due[0][0] <= until_ps:
+        while self._due and self._due[0][0] == first:
             finish, flow, handoff = heappop(self._due)
             found.append((flow, handoff, finish))
-        self._now_ps = max(self._now_ps, found[-1][2])
+        self._now_ps = max(self._now_ps, first)
         return Advance(self._now_ps, np.array(found, COMPLETION))
 
     def observe(self) -> Table:
