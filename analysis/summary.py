@@ -125,7 +125,8 @@ class Summary:
 def emulated(study: Study) -> str:
     """What moved the bytes: packets, or the name of another emulator."""
     names = sorted({cell.manifest.emulator for cell in study.cells})
-    return "packets" if names in (["packet"], []) else " and ".join(names)
+    told = ("real frames" if name == "mininet" else name for name in names)
+    return "packets" if names in (["packet"], []) else " and ".join(told)
 
 
 def samples(study: Study) -> list[Sample]:

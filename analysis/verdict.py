@@ -287,7 +287,7 @@ def _estimates(rows: Sequence[Summary], moved: str) -> list[str]:
 
 def _warnings(study: Study, rows: Sequence[Summary]) -> list[str]:
     lines = []
-    if emulated(study) != "packets":
+    if "fluid" in emulated(study):
         lines.append(
             f"Moved by {emulated(study)}, not packet by packet: queues, pauses and congestion "
             "control are not in these numbers."
