@@ -177,7 +177,7 @@ class Failover(Disaggregated):
         super()._finish(request, now, status)
 
     def _unplaced(self, request: int, answer: int, now: int) -> None:
-        if answer != NOBODY:
+        if answer != NOBODY or (self._mask[P].all() and self._mask[D].all()):
             super()._unplaced(request, answer, now)
             return
         until = self._waits[request] = now + self._resilience.wait_ps
@@ -304,6 +304,8 @@ class Failover(Disaggregated):
                 view.prefill_requests[prefill] -= 1
                 view.prefill_tokens[prefill] -= tokens
                 self._abort(request, prefill, now)
+                if not self._busy[prefill]:
+                    view.prefill_free_ps[prefill] = now
         if decode >= 0:
             self._leave(D, decode, request, now)
             view.decode_requests[decode] -= 1

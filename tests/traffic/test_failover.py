@@ -7,13 +7,18 @@ from typing import Any
 import numpy as np
 import pytest
 
+from traffic.crowd import Talk, Users
 from traffic.emulator import Emulator
 from traffic.instance import Deployment
 from traffic.ledger import FAILED, FINISHED, IN_FLIGHT, REJECTED
+from traffic.length import Constant
 from traffic.mode import Serving, ServingError
 from traffic.model import model
 from traffic.outage import Outage
+from traffic.policy.balance import Random
+from traffic.policy.choice import NOBODY, NoSettings, PolicyError, Request, View
 from traffic.policy.registry import policy
+from traffic.profile import Profile
 from traffic.request import RequestTable, request_table
 from traffic.resilience import Circuit, Hazard, Health, Resilience, Retry
 from traffic.router import Service
@@ -322,6 +327,37 @@ def test_a_run_that_ends_early_leaves_requests_in_flight_and_loses_none(serve: S
     )
     assert outcome.requests["status"].tolist() == [IN_FLIGHT] * 3
     assert not outcome.toll["reason"].any()
+
+
+def test_users_who_wait_for_an_answer_ask_again_after_a_failure(
+    pools: Callable[..., Deployment], wire: Callable[..., Emulator]
+) -> None:
+    lengths = Profile("flat", Constant(500), Constant(5), "test")
+    users = Users(4, 40, Talk([lengths], MS, 1), 1)
+    hops = np.full((2, 2), 4, np.int32)
+    hazard = Hazard([Outage("fail", "prefill", i, 50 * MS) for i in range(2)], RULES)
+    service = Service(pools(2, 2), policy("random", hops, seed=1), hops, hazard=hazard)
+    outcome = serve_all(users, [service], wire(FLIGHT))
+    status = outcome.requests["status"]
+    assert len(status) == 40
+    assert set(status.tolist()) == {FINISHED, FAILED}
+    assert ((outcome.toll["reason"] == RETRIES) == (status == FAILED)).all()
+
+
+class Silent(Random):
+    """A policy that finds nobody."""
+
+    def decode(self, request: Request, prefill: int, view: View) -> int:
+        return NOBODY
+
+
+def test_a_policy_that_finds_nobody_while_all_are_healthy_is_reported(
+    pools: Callable[..., Deployment], wire: Callable[..., Emulator]
+) -> None:
+    hops = np.full((2, 2), 4, np.int32)
+    service = Service(pools(2, 2), Silent(NoSettings(), hops, 1), hops, hazard=Hazard())
+    with pytest.raises(PolicyError, match="chose nobody for request 0 although every instance"):
+        serve_all(some(0), [service], wire(FLIGHT))
 
 
 def test_what_no_memory_can_hold_is_rejected_as_ever(serve: Serve) -> None:
