@@ -7,6 +7,7 @@ from analysis import wording
 from analysis.breakdown import breakdowns
 from analysis.caching import caching
 from analysis.culprit import ranking
+from analysis.deed import deeds
 from analysis.failure import failures
 from analysis.latency import latency
 from analysis.pathology import pauses, spreads
@@ -56,7 +57,7 @@ def page(found: Result, figures: Sequence["Plot"], images: Mapping[str, bytes]) 
     waited = [one for one in (latency(found.samples),) if one.rows]
     served = (
         *(service(found.samples, manifest), gpus(found.samples)),
-        *(caching(found.samples), failures(found)),
+        *(caching(found.samples), failures(found), deeds(found.samples)),
     )
     return template.render(
         **trusted,

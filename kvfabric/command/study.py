@@ -147,9 +147,7 @@ def compare_and_report(
             raise KvfabricError(
                 f"--{name.replace('_', '-')}: needs --trace, or a trace in {scenario}"
             )
-    study = load(
-        scenario, overrides=overrides_of(**chosen), compare=compare, allow_code=allow_code
-    )
+    study = load(scenario, overrides=overrides_of(**chosen), compare=compare, allow_code=allow_code)
     place = out or Path("out") / re.sub(r"[^A-Za-z0-9]+", "-", study.scenario.name).strip("-")
     with progress(study.scenario.name, 1.0) as tick:
         run_study(
@@ -192,6 +190,7 @@ def tell(place: Path, asserted: tuple[str, ...] = ()) -> int:
     if found.blames:
         _blame(found)
     _cache(found)
+    _deeds(found)
     _failures(found)
     _latency(found)
     console.print(f"\nreport: {report}", markup=False, highlight=False, soft_wrap=True)
@@ -234,6 +233,16 @@ def _cache(found: "Result") -> None:
     told = caching(found.samples)
     if told.rows:
         print_table("prefix caches: what prompts found", *short(told))
+
+
+def _deeds(found: "Result") -> None:
+    """What the policies did, where some count it."""
+    from analysis.deed import deeds
+    from kvfabric.table import print_table
+
+    told = deeds(found.samples)
+    if told.rows:
+        print_table("what the policies did, mean counts a seed", told.columns, told.rows)
 
 
 def _latency(found: "Result") -> None:
