@@ -14,7 +14,7 @@ from topo.unit import PS_PER_MS, duration
 from traffic.policy.choice import LATER, PolicyError, Request, Sight, View
 from traffic.policy.cost import Cost, Costed
 from traffic.policy.quantity import quantity
-from traffic.policy.reuse import decode_blocks, missing_tokens, prefill_blocks
+from traffic.policy.reuse import decode_blocks, missing_tokens, pool_blocks, prefill_blocks
 from traffic.policy.usage import Usage
 
 _FEWEST: Final = 32
@@ -34,11 +34,12 @@ class GuardSettings(Struct, frozen=True, forbid_unknown_fields=True):
         write less than the scenario allows.
     utilisation: of the busiest hop of the pairs on average, from which it does as well, where the
         run has a `NetworkView`.
-    queue: prompts that wait for prefill, a healthy instance, above which compute is to blame.
+    queue: prompts that wait for prefill, a healthy instance, above which compute is to blame; 2 is
+        ours.
     every: the two are looked at so often. The guard rests again when both are below half.
-    reuse: prefill where most is cached, by (tokens to compute) x (load + 1).
-    near: decode by the fewest bytes x links of what it does not hold, within ``bound`` x the mean
-        load.
+    reuse: prefill where least of the prompt has to be read from the remote pool, and decode where
+        most of it lies already, so that fewer bytes move.
+    near: decode few links away. Both act within ``bound`` x the mean load.
     rank: priority one up for short prompts and one down for long ones, see `SloGuard`.
     hold: how long a long prompt is held back at most while the guard acts; 0s never.
     long_tokens: uncached tokens from which a prompt is long.
@@ -47,7 +48,7 @@ class GuardSettings(Struct, frozen=True, forbid_unknown_fields=True):
     budget: str = "50ms"
     over: float = 0.02
     utilisation: float = 0.8
-    queue: float = 1.0
+    queue: float = 2.0
     every: str = "10ms"
     reuse: bool = True
     near: bool = True
@@ -60,10 +61,12 @@ class GuardSettings(Struct, frozen=True, forbid_unknown_fields=True):
 class SloGuard(Costed):
     """The least loaded of both pools; while the guard acts, by its four actions.
 
-    Priorities act where the scenario lets them: ``serving.order: priority`` for lines, and
-    ``handoff.classes`` for the network. Where caches are not known, ``reuse`` is by load and
-    ``near`` by the whole prompt. ``counters`` tells how often each action was taken. Ties are
-    drawn, see `Tie`.
+    Prefill chases no cache for the sake of compute: with it the traffic of many sessions leaves
+    through the few instances that hold what they share. Decode takes the fewest bytes x links, of
+    what it does not hold (``reuse``) and to where it stands (``near``). Priorities act where the
+    scenario lets them: ``serving.order: priority`` for lines, and ``handoff.classes`` for the
+    network. Where caches are not known nobody holds anything. ``counters`` tells how often each
+    action was taken. Ties are drawn, see `Tie`.
     """
 
     name: ClassVar[str] = "slo_guard"
@@ -82,7 +85,7 @@ class SloGuard(Costed):
         if not 0 <= settings.queue < float("inf"):
             raise PolicyError(
                 f"slo_guard queue {settings.queue}: not 0 or more; write prompts an instance, "
-                "e.g. 1.0"
+                "e.g. 2.0"
             )
         if settings.long_tokens < 1:
             raise PolicyError(
@@ -143,7 +146,8 @@ class SloGuard(Costed):
         self.look(view)
         if not (self._acts and self._rules.rank):
             return request.priority
-        self._did["ranked"] += 1
+        if request.request not in self._held:
+            self._did["ranked"] += 1
         step = -1 if request.input_tokens >= self._rules.long_tokens else 1
         return min(max(request.priority + step, 0), _HIGHEST)
 
@@ -153,7 +157,7 @@ class SloGuard(Costed):
         if self._acts and self._holds(request, view):
             return LATER
         self._held.pop(request.request, None)
-        if self._acts and self._rules.reuse:
+        if self._acts and self._rules.reuse and view.prefix is not None:
             self._did["reuse"] += 1
         return super().prefill(request, view)
 
@@ -171,11 +175,13 @@ class SloGuard(Costed):
         return True
 
     def prefill_cost(self, request: Request, view: View) -> Cost:
-        """Load; while the guard acts, tokens to compute x (load + 1)."""
+        """Load; while the guard acts, tokens to read from the pool and then load."""
         load = view.prefill_requests
-        if not (self._acts and self._rules.reuse):
+        if not (self._acts and self._rules.reuse) or view.prefix is None:
             return load
-        return missing_tokens(request, prefill_blocks(request, view)) * (load + 1)
+        usable = self.prefill_usable(request, view)
+        beyond = np.maximum(pool_blocks(request, view) - prefill_blocks(request, view), 0)
+        return self._bounded(beyond * float(request.block_tokens), load, usable)
 
     def decode(self, request: Request, prefill: int, view: View) -> int:
         """A decode instance."""
@@ -186,16 +192,26 @@ class SloGuard(Costed):
 
     def decode_cost(self, request: Request, prefill: int, view: View) -> Cost:
         """Load; while the guard acts, bytes x links of what is to move, then load."""
-        load = view.decode_requests
-        if prefill < 0 or not (self._acts and self._rules.near):
+        load, rules = view.decode_requests, self._rules
+        near, reuse = rules.near and prefill >= 0, rules.reuse
+        if not (self._acts and (near or reuse)):
             return load
-        usable = self.decode_usable(request, prefill, view)
-        part = load[usable]
+        moved = np.full(load.size, float(request.kv_bytes))
+        if reuse:
+            missing = missing_tokens(request, decode_blocks(request, view))
+            moved *= missing / max(request.input_tokens, 1)
+        if near:
+            moved *= view.hops[prefill]
+        return self._bounded(moved, load, self.decode_usable(request, prefill, view))
+
+    def _bounded(
+        self, cost: NDArray[np.float64], load: NDArray[np.int64], usable: NDArray[np.bool_]
+    ) -> NDArray[np.float64]:
+        """The cost and then load; those over the bound last."""
+        part = load if usable.all() else load[usable]
         most = np.ceil(self._rules.bound * (int(part.sum()) + 1) / max(part.size, 1))
-        missing = missing_tokens(request, decode_blocks(request, view))
-        each = request.kv_bytes / max(request.input_tokens, 1)
-        way = missing * each * view.hops[prefill]
-        return np.asarray(way + load / 1024 + np.where(load + 1 > most, _LATE, 0.0), np.float64)
+        cost = cost + load / 1024
+        return np.asarray(np.where(load + 1 > most, cost + _LATE, cost), np.float64)
 
     def counters(self) -> dict[str, int]:
         """How often and how long the guard acted, and how often it took each action."""
