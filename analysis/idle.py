@@ -2,7 +2,8 @@
 
 The time of every instance, from the first arrival to the last finish (warm-up included: GPUs are
 paid for from the start), is cut into parts that add up to it exactly. A prefill instance works
-while a prompt runs on it and is idle otherwise. A decode instance works while at least one sequence
+while a prompt runs on it, loads while one that has its turn waits for blocks of a prefix cache, and
+is idle otherwise. A decode instance works while at least one sequence
 decodes. Where none does, the first of these that holds names the cause:
 
 - network: a hand-off to it has been released and has not arrived;
@@ -35,6 +36,7 @@ class GpuTime:
     decode: float
     decode_work: float
     decode_lost: tuple[float, ...]
+    prefill_load: float = 0.0
 
     @property
     def lost_to_network(self) -> float:
@@ -85,16 +87,18 @@ def gpu_time(cell: Cell) -> GpuTime | None:
     ran = elsewhere & (table["prefill_start_ps"] >= 0)
     worked = union_ps(table["prefill"][ran], table["prefill_start_ps"][ran], end[ran])
     totals = cell.manifest.totals
+    loaded = min(totals.get("cache.idle_ps", 0), worked)
     prefills = totals.get("prefill_instances", facts.prefill)
     decodings = totals.get("decode_instances", facts.decode)
     each = facts.prefill / prefills / PS_PER_S, facts.decode / decodings / PS_PER_S
     lost = [*np.diff(covered).tolist(), decodings * window - covered[-1]]
     return GpuTime(
         prefills * window * each[0],
-        worked * each[0],
+        (worked - loaded) * each[0],
         decodings * window * each[1],
         covered[0] * each[1],
         tuple(part * each[1] for part in lost),
+        loaded * each[0],
     )
 
 

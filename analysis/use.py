@@ -46,19 +46,29 @@ def service(samples: Sequence[Sample], study: StudyManifest) -> Breakdown:
 
 def gpus(samples: Sequence[Sample]) -> Breakdown:
     """GPU time at work and lost, by cause, of every alternative that ran."""
-    rows = []
-    for sample in _ran(samples):
-        found = [each for cell in sample.cells if (each := gpu_time(cell)) is not None]
-        if found:
-            rows.append((sample.fabric, sample.policy, *_shares(found)))
+    held = [
+        (sample, [each for cell in sample.cells if (each := gpu_time(cell)) is not None])
+        for sample in _ran(samples)
+    ]
+    loads = any(each.prefill_load for _, found in held for each in found)
+    rows = [
+        (sample.fabric, sample.policy, *_shares(found, loads)) for sample, found in held if found
+    ]
     return Breakdown(
         "GPU time",
-        "Shares of each pool's GPU time from the first arrival to the last finish. A decode "
+        "Shares of each pool's GPU time from the first arrival to the last finish. "
+        + (
+            "Loads are those of prefix caches that a prompt waited for at its turn. "
+            if loads
+            else ""
+        )
+        + "A decode "
         "instance is at work while any sequence decodes; else its time is lost to the first that "
         "holds: a hand-off under way to it (network), a request waiting for memory, a ready cache "
         "waiting for a step or slot, or nothing bound for it.",
         (
-            *("fabric", "policy", "prefill at work", "decode at work", "decode: network"),
+            *("fabric", "policy", "prefill at work", *(("prefill: loads",) if loads else ())),
+            *("decode at work", "decode: network"),
             *("decode: memory", "decode: start", "decode: nothing to do"),
         ),
         tuple(rows),
@@ -152,11 +162,13 @@ def _by_port(sample: Sample) -> tuple[list[str], np.ndarray, np.ndarray]:
     return [str(each) for each in first["name"]], busy, paused
 
 
-def _shares(found: Sequence[GpuTime]) -> list[str]:
+def _shares(found: Sequence[GpuTime], loads: bool) -> list[str]:
     prefill, decode = (sum(getattr(each, pool) for each in found) for pool in ("prefill", "decode"))
     work = sum(each.prefill_work for each in found), sum(each.decode_work for each in found)
     lost = np.sum([each.decode_lost for each in found], axis=0).tolist()
     told = [work[0] / prefill if prefill else np.nan]
+    if loads:
+        told.append(sum(each.prefill_load for each in found) / prefill if prefill else np.nan)
     told += [part / decode if decode else np.nan for part in (work[1], *lost)]
     return [percent(share) for share in told]
 

@@ -132,6 +132,7 @@ class PromptCache:
         self, request: int, found: Found, turn: int, load: int, computed: Computed, now: int
     ) -> None:
         begin, end = self._lookup.ends(load, found.took_ps, now - turn)
+        self._tally.sums["idle_ps"] += end - found.took_ps
         self._waited(request, end - found.took_ps)
         computed(request, turn + begin, turn + end, now)
 

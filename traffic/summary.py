@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from topo.unit import PS_PER_S, show_duration, show_rate, show_size
 from traffic.error import RequestError
 from traffic.model import Model
-from traffic.request import RequestTable
+from traffic.request import Prefix, RequestTable
 from traffic.workload import TOKENS_PER_WORD, words
 
 _PIECE: Final = 2**20
@@ -58,6 +58,8 @@ class Summary:
 
     ``gap_cv``: coefficient of variation of the gaps between arrivals (1 for Poisson); 0 with fewer
     than three requests. ``peak_to_mean``: most arrivals in a second, over the mean rate.
+    ``blocks``: prefix blocks of all requests, and how many of them an endless cache would find
+    again (`found_again`); None where there are none.
     """
 
     count: int
@@ -68,6 +70,7 @@ class Summary:
     gap_cv: float
     peak_to_mean: float
     load: Load | None = None
+    blocks: tuple[int, int] | None = None
 
     def rows(self, tokens_per_word: float = TOKENS_PER_WORD) -> list[tuple[str, str]]:
         """Label and value, for people."""
@@ -88,6 +91,11 @@ class Summary:
                 f"at {tokens_per_word:g} tokens a word",
             ),
         ]
+        if self.blocks is not None:
+            whole, again = self.blocks
+            said.append(
+                ("prefix blocks", f"{whole:,}, an endless cache finds {again / whole:.1%} again")
+            )
         if self.load is not None:
             kv = self.load.kv_bytes
             said += [
@@ -128,13 +136,30 @@ def summary(table: RequestTable, model: Model | None = None) -> Summary:
         gap_cv=_gap_cv(table.arrival_ps) if count > 2 and span_s else 0.0,
         peak_to_mean=peak_to_mean(table.arrival_ps),
         load=None if model is None else _load(table, model, span_s),
+        blocks=None
+        if table.prefix is None or not len(table.prefix.blocks)
+        else (len(table.prefix.blocks), found_again(table.prefix)),
     )
+
+
+def found_again(prefix: Prefix) -> int:
+    """The blocks that a single cache without end would find: each first block of a request that
+    an earlier request had, up to the first that none had.
+
+    >>> found_again(Prefix(np.array([0, 2, 5]), np.array([7, 8, 7, 9, 8]), 512))
+    1
+    """
+    first, blocks = prefix.first, prefix.blocks
+    _, came, which = np.unique(blocks, return_index=True, return_inverse=True)
+    start = np.repeat(first[:-1], np.diff(first))
+    missed = np.concatenate((np.zeros(1, np.int64), np.cumsum(came[which] >= start)))
+    return int(np.count_nonzero(missed[1:] == missed[start]))
 
 
 def spread(values: NDArray[np.integer]) -> Spread:
     """The spread of at least one whole number of at least 0.
 
-    >>> spread(np.array([1, 2, 3, 4, 8])).p95
+    >>> round(spread(np.array([1, 2, 3, 4, 8])).p95, 9)
     7.2
     """
     return _spread(*counted(values))

@@ -41,7 +41,7 @@ def test_one_request_on_one_gpu_each_by_hand(make_rows: Rows) -> None:
     cell = make_rows([life(0, 1, 3, 4, 9, 11, 20)], facts=facts(1, 1))
     found = gpu_time(cell)
     assert found is not None
-    assert astuple(found) == (20.0, 2.0, 20.0, 9.0, (5.0, 1.0, 2.0, 3.0))
+    assert astuple(found) == (20.0, 2.0, 20.0, 9.0, (5.0, 1.0, 2.0, 3.0), 0.0)
     assert dict(zip(CAUSES, found.decode_lost, strict=True))["network"] == 5.0
     assert found.lost_to_network == 0.25
     assert found.work == 11 / 40

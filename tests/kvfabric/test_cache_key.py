@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from analysis.caching import caching
+from analysis.idle import gpu_time
 from analysis.observed import read_observed
 from analysis.page import page
 from analysis.record import Cell, cell_directory, read_study
@@ -16,6 +17,7 @@ from kvfabric.limit import not_modelled
 from kvfabric.load import load
 from kvfabric.run import run_cell
 from kvfabric.source import ScenarioError
+from topo.unit import PS_PER_S
 
 TEXT = """\
 name: cached
@@ -78,6 +80,18 @@ def test_pool_traffic_crosses_the_fabric_and_is_no_hand_off(tmp_path: Path, emul
         "hbm 30 MB, dram 60 MB at 400 Gbps, remote 1 TB, least recently used leave, loaded before "
         "the prefill, written through, class 3"
     )
+
+
+def test_gpu_time_tells_loads_from_work(tmp_path: Path) -> None:
+    cell = run(written(tmp_path, TIERS + "policy: random\n", "fluid"))
+    found = gpu_time(cell)
+    assert found is not None
+    start, end = (cell.requests[f"prefill_{name}_ps"].astype(np.int64) for name in ("start", "end"))
+    loads = cell.manifest.totals["cache.idle_ps"]
+    assert loads == cell.observed["cache"]["load_ps"].sum() > 0
+    assert found.prefill_load == pytest.approx(loads / PS_PER_S)
+    whole = int((end - start).sum())  # prompts of one instance never overlap
+    assert found.prefill_work + found.prefill_load == pytest.approx(whole / PS_PER_S)
 
 
 def test_a_run_does_not_wait_for_what_is_still_being_written(tmp_path: Path) -> None:

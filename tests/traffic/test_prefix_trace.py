@@ -16,6 +16,7 @@ from traffic.model import model
 from traffic.policy.registry import policy
 from traffic.serving import Outcome, serve
 from traffic.session import Agent, played
+from traffic.summary import found_again
 from traffic.tier import Caching, Tier
 from traffic.trace.registry import trace
 
@@ -41,6 +42,7 @@ def test_an_endless_cache_finds_37_percent_of_the_conversation_traces_blocks_aga
         whole.keep(blocks[: count // 512], request)
     assert (asked, found, len(every.where)) == (288_500, 105_710, 182_790)
     assert found / asked == pytest.approx(0.37, abs=0.005)
+    assert found_again(requests.prefix) == found
     # Of tokens, when only whole blocks count and a last token is always computed.
     assert tokens / int(requests.input_tokens.sum()) == pytest.approx(0.3734, abs=1e-4)
 
