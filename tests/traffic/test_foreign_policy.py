@@ -137,6 +137,12 @@ def test_a_module_that_cannot_be_imported_is_told_with_its_line(
         imported(f"{name}:Mine")
 
 
+def test_a_module_that_never_ends_is_told(module: Callable[[str], str]) -> None:
+    name = module("import time\ntime.sleep(60)\n")
+    with pytest.raises(PolicyError, match=f"importing {name} did not end within 0.05 s"):
+        imported(f"{name}:Mine", 0.05)
+
+
 class Wild:
     """Answers what it is told to."""
 

@@ -44,6 +44,9 @@ GROUP: Final = "kvfabric.policies"
 METHODS: Final = ("prefill", "decode", *(name for name in OPTIONAL if name != "counters"))
 """What a class may answer, of which it needs one."""
 
+IMPORT_S: Final = 60.0
+"""An import may load large libraries from a slow disk."""
+
 _PATH: Final = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*", re.ASCII)
 _GIVEN: Final = ("hops", "seed")
 
@@ -211,13 +214,16 @@ def foreign(given: Any, name: str, limit_s: float = LIMIT_S) -> type[Policy]:
     return made
 
 
-def imported(path: str) -> type[Policy]:
+def imported(path: str, limit_s: float = IMPORT_S) -> type[Policy]:
     """The policy at an import path, ``module:Class``. This runs the module's code."""
     if not _PATH.fullmatch(path):
         raise PolicyError(f"policy {path[:80]!r}: not an import path; write module:Class")
     module, _, name = path.partition(":")
+    hangs = f"policy {path}: importing {module} did not end within {limit_s:g} s"
     try:
-        found = import_module(module)
+        found = within(limit_s, lambda: hangs, lambda: import_module(module))
+    except TooLong:
+        raise PolicyError(f"{hangs}; let it define the class and no more") from None
     except ModuleNotFoundError as error:
         raise PolicyError(
             f"policy {path}: no module {error.name!r}; put it beside the scenario or into the "
