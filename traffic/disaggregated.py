@@ -119,11 +119,15 @@ class Disaggregated:
         view.prefill_tokens[chosen] += ledger.input_tokens[request]
         took = self._expected(request, chosen)
         view.prefill_free_ps[chosen] = max(int(view.prefill_free_ps[chosen]), now) + took
-        self._queue[chosen].add(request)
+        self._line_up(request, chosen, now)
+
+    def _line_up(self, request: int, instance: int, now: int) -> None:
+        """A prompt joins the line of a prefill instance."""
+        self._queue[instance].add(request)
         if self._cache is not None:
-            self._cache.queued(request, ledger.input_tokens[request], chosen, now)
-        if not self._busy[chosen]:
-            self._start_prefill(chosen, now)
+            self._cache.queued(request, self._ledger.input_tokens[request], instance, now)
+        if not self._busy[instance]:
+            self._start_prefill(instance, now)
 
     def _unplaced(self, request: int, answer: int, now: int) -> None:
         """The router turned a request away, holds it back, or found nobody although all are

@@ -114,10 +114,13 @@ class Failover(Disaggregated):
             self._loop.call(now, self._wake)
         mask[instance] = use
 
-    def _start_prefill(self, instance: int, now: int) -> None:
+    def _line_up(self, request: int, instance: int, now: int) -> None:
         if self.watch[P].up[instance]:
-            self._computing[instance] = self._queue[instance].first
-            super()._start_prefill(instance, now)
+            super()._line_up(request, instance, now)
+
+    def _start_prefill(self, instance: int, now: int) -> None:
+        self._computing[instance] = self._queue[instance].first
+        super()._start_prefill(instance, now)
 
     def prefilled(self, request: int, now: int) -> None:
         """A prompt is computed; if its decode instance died meanwhile, it is in vain."""
@@ -242,9 +245,8 @@ class Failover(Disaggregated):
         self._doomed[request] = now
         self._waits.pop(request, None)
         self.releases.abandon(request)
-        prefill, decode = self._ledger.prefill[request], self._ledger.decode[request]
+        decode = self._ledger.decode[request]
         if side == P:
-            self._queue[prefill].drop(request)
             self._stop(request)
         if decode >= 0:
             self._waiting[decode].drop(request)
@@ -329,10 +331,10 @@ class Failover(Disaggregated):
 
     def _abort(self, request: int, prefill: int, now: int) -> None:
         """Take a prompt out of its line, or stop computing it."""
+        self._stop(request)
         if self._computing[prefill] != request:
             self._queue[prefill].drop(request)
             return
-        self._stop(request)
         self._computing[prefill] = _NONE
         self._busy[prefill] = False
         self._view.prefill_running[prefill] = 0

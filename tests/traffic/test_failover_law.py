@@ -139,7 +139,7 @@ SETTINGS: Any = st.fixed_dictionaries(
         ),
         "reserve": st.sampled_from(["whole", "prompt"]),
         "flight": st.integers(1, 30 * MS),
-        "cache": st.none() | st.sampled_from(["before", "overlapped"]),
+        "cache": st.none() | st.sampled_from(["before", "overlapped", "prefetched"]),
         "local": st.none() | st.just(Local(when="prefill_load", prefill_busy=0.0)),
     }
 )
