@@ -146,6 +146,8 @@ def _refuse_twins(alternatives: list[Alternative], whole: Source) -> None:
 
 def _told(place: Place, value: Any) -> str:
     """What sets an alternative apart, for its label: the key's last part and its value."""
+    if value is None:
+        return f"no {place[-1]}"
     if isinstance(value, dict) and isinstance(value.get("label"), str):
         return str(value["label"])
     if place == ("serving",) and isinstance(value, dict) and "mode" in value:

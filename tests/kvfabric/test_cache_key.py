@@ -137,17 +137,21 @@ def test_requests_without_blocks_are_told_to_find_nothing(tmp_path: Path) -> Non
 
 def test_a_comparison_tells_what_each_alternative_found(tmp_path: Path) -> None:
     compare = (
-        "compare:\n  policy: [random, cache_aware]\n  cache: [{label: no cache, tiers: "
-        "[{kind: hbm, size: 4MB}]}, {label: hbm, tiers: [{kind: hbm, size: 9GB}]}]\n"
+        "compare:\n  policy: [random, cache_aware]\n  cache: [null, {label: a block, "
+        "tiers: [{kind: hbm, size: 4MB}]}, {label: hbm, tiers: [{kind: hbm, size: 9GB}]}]\n"
     )
     path, out = written(tmp_path, compare, "fluid"), tmp_path / "out"
     run_study(load(path), out, processes=1, progress=lambda done, whole: None, reproduce="")
     study = read_study(out)
+    assert {cell.manifest.fabric for cell in study.cells} == {
+        *("leaf-spine no cache", "leaf-spine a block", "leaf-spine hbm")
+    }
     rows = {row[:2]: row for row in caching(samples(study)).rows}
+    assert not [fabric for fabric, _ in rows if fabric == "leaf-spine no cache"]
     known = {key: float(row[2].split()[0]) for key, row in rows.items()}
-    assert known["leaf-spine hbm", "cache_aware"] > known["leaf-spine no cache", "cache_aware"]
+    assert known["leaf-spine hbm", "cache_aware"] > known["leaf-spine a block", "cache_aware"]
     assert known["leaf-spine hbm", "cache_aware"] > known["leaf-spine hbm", "random"] > 0
-    manifest = study.cells[0].manifest
+    manifest = study.cells[-1].manifest
     table = read_observed(cell_directory(out, manifest.cell), manifest.digest, "cache")
     assert len(table["request"]) == 40
     assert "Prefix caches" in page(result(study, out), [], {})
