@@ -18,7 +18,8 @@ computed all the same. With attention data parallelism the ranks are those of th
 own the request (`traffic.instance.Pool`).
 """
 
-from itertools import accumulate, pairwise
+from itertools import pairwise
+from math import lcm
 from typing import Final, NamedTuple
 
 from traffic.draw import draw
@@ -114,7 +115,8 @@ def _overlaps(
     model: Model, kv_bytes: int, prefill_tp: int, decode_tp: int, seed: int, request: int
 ) -> list[Move]:
     """The moves between degrees of which neither divides the other, by destination."""
-    here, there = (_parts(model, kv_bytes, tp) for tp in (prefill_tp, decode_tp))
+    pieces = lcm(model.shards(prefill_tp), model.shards(decode_tp))
+    here, there = (_parts(model, kv_bytes, tp, pieces) for tp in (prefill_tp, decode_tp))
     sliced = model.shards(prefill_tp) != model.shards(decode_tp)
     holders: dict[tuple[int, int, int], list[int]] = {}
     for source, destination in rank_pairs(prefill_tp, decode_tp):
@@ -130,9 +132,14 @@ def _overlaps(
     return sorted(found, key=lambda move: (move.destination, move.source))
 
 
-def _parts(model: Model, kv_bytes: int, tp: int) -> list[tuple[int, int]]:
-    """The bytes of the cache, from - to, that each of ``tp`` ranks holds."""
+def _parts(model: Model, kv_bytes: int, tp: int, pieces: int) -> list[tuple[int, int]]:
+    """The bytes of the cache, from - to, that each of ``tp`` ranks holds.
+
+    Both sides cut along the edges of the same ``pieces``, the remainder of the division going to
+    the first: edges of their own would lie a byte apart where they should meet.
+    """
     shards = model.shards(tp)
-    edges = accumulate(model.rank_bytes(kv_bytes, shards), initial=0)
+    each, rest = divmod(kv_bytes, pieces)
+    edges = [place * each + min(place, rest) for place in range(0, pieces + 1, pieces // shards)]
     parts = list(pairwise(edges))
     return [parts[rank * shards // tp] for rank in range(tp)]

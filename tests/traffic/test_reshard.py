@@ -162,6 +162,17 @@ def test_a_division_with_a_remainder_still_conserves_every_byte(
         assert total == size
 
 
+def test_no_byte_falls_between_the_edges_of_six_and_of_four_ranks() -> None:
+    # 12 pieces of 27 bytes: 3 of 3 and 9 of 2; six ranks hold 2 pieces each, four hold 3.
+    twelve = replace(LLAMA, kv_heads=12, q_heads=24, useful_tp=12)
+    assert told(moves(twelve, 27, 6, 4)) == [
+        *((0, 0, 6), (1, 0, 3)),
+        *((1, 1, 2), (2, 1, 4)),
+        *((3, 2, 4), (4, 2, 2)),
+        *((4, 3, 2), (5, 3, 4)),
+    ]
+
+
 def test_flows_of_unequal_degrees_join_the_right_hosts_with_an_entropy_for_each() -> None:
     rows = flows(
         Handoff(layout="hnd"),
