@@ -88,10 +88,18 @@ def times(told: Telemetry):
 
 def test_a_lone_flow_takes_its_ideal_time(bench, lab):
     flows = lab.flows((bench.sources[0], bench.sink, 500_000, 10 * US))
-    frames, _ = bench.both(Discipline(), Transport(), flows, 10**9)
+    with bench.emulator(Discipline(), Transport()) as emulator:
+        emulator.submit(flows)
+        lab.finish(emulator, 10**9)
+        frames = emulator.telemetry()
+        late = emulator.measured.late
     assert times(frames)[0] == pytest.approx(frames.flows["ideal_ps"][0], rel=0.05)
     assert frames.flows["packets"][0] == 123
-    assert frames.totals["frames_in"] == frames.totals["frames_out"]
+    # 123 packets and 8 ACKs over two links: each was sent, was taken in, and was late by something.
+    assert frames.totals["frames_in"] == frames.totals["frames_out"] == 2 * (123 + 8)
+    assert late["frames"].sum() == frames.totals["frames_out"]
+    assert (late["from_ns"] < late["to_ns"]).all()
+    assert set(late["rate_bps"].tolist()) == {100 * 10**9}
 
 
 def test_pauses_save_every_frame_of_an_incast_and_share_its_link(bench):
