@@ -7,14 +7,16 @@ VENV ?= .venv
 OUT ?= out
 JOBS ?= $(shell nproc 2>/dev/null || echo 2)
 BIN := $(VENV)/bin
-CORE := $(wildcard emulate/engine/*.hpp emulate/engine/*.cpp) emulate/CMakeLists.txt
+CORE := $(wildcard emulate/engine/*.?pp emulate/engine/live/*.?pp) emulate/CMakeLists.txt
 SAY = @printf '%s\n'
 
-.PHONY: demo test check format clean help vm-test
+.PHONY: demo test test-frames frames check format clean help vm-test
 
 help:
 	$(SAY) 'make demo    set up, compare fabrics and policies, write $(OUT)/first-look/report.html'
-	$(SAY) 'make test    set up and run every test'
+	$(SAY) 'make test    set up and run every test but those on real frames'
+	$(SAY) 'make frames  as root: the same hand-offs as frames of a Mininet network, beside packets and fluid'
+	$(SAY) 'make test-frames  as root: the tests on real frames, one after the other'
 	$(SAY) 'make vm-test  run CMD under a distribution kernel in QEMU'
 	$(SAY) 'make check   linters and type checkers'
 	$(SAY) 'make format  rewrite the sources in the house format'
@@ -24,7 +26,14 @@ demo: $(VENV)/.installed
 	$(BIN)/kvfabric compare scenarios/first-look.yaml --out $(OUT)/first-look --jobs $(JOBS)
 
 test: $(VENV)/.developed
-	$(BIN)/pytest -q -n $(JOBS)
+	$(BIN)/pytest -q -n $(JOBS) -m 'not root'
+
+# Nothing else may run beside real frames: they are late then, and the guard says so.
+test-frames: $(VENV)/.developed
+	$(BIN)/pytest -q -rs -n 0 -m root tests/emulate tests/kvfabric
+
+frames: $(VENV)/.framed
+	$(BIN)/kvfabric crosscheck scenarios/real-frames.yaml --out $(OUT)/real-frames
 
 vm-test: $(VENV)/.developed
 	@python3 vm/boot.py --results $(OUT)/vm -- $(or $(CMD),$(BIN)/pytest -q -p no:cacheprovider -n 0 -m vm tests/vm)
@@ -49,6 +58,10 @@ $(VENV)/.installed: $(VENV)/bin/pip pyproject.toml $(CORE)
 	@$(BIN)/pip install --quiet --disable-pip-version-check --editable . \
 	  || { printf '%s\n' 'set-up failed: see the lines above; a network connection to a Python package index is needed once' >&2; exit 1; }
 	$(SAY) '[3/3] ready.'
+	@touch $@
+
+$(VENV)/.framed: $(VENV)/.installed
+	@$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[mininet]'
 	@touch $@
 
 $(VENV)/.developed: $(VENV)/.installed

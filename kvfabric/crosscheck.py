@@ -21,6 +21,7 @@ from emulate.mininet.network import network, refuse_size
 from emulate.mininet.record import FOLDER
 from emulate.mininet.setup import Setup
 from emulate.mininet.support import demand_drivers, demand_support
+from emulate.mininet.tcp import refuse_control, tcp_replay
 from kvfabric.emulate import Tell, control_run, setup_of
 from kvfabric.run import CellJob, nic_rate, served
 from topo.error import KvfabricError
@@ -41,6 +42,11 @@ LEAVES_OUT: Final = {
     "of this machine, as late as the guard says",
 }
 """What each emulator leaves out, for the reader of its numbers."""
+
+TCP_LEAVES_OUT: Final = (
+    "RDMA, and the fabric's time for the kernel's timers, which are those of the real clock"
+)
+"""The same of kernel TCP."""
 
 P50_OFF: Final = 0.10
 P95_OFF: Final = 0.20
@@ -68,14 +74,14 @@ class Checked:
 
 @dataclass(frozen=True)
 class Crosscheck:
-    """All emulators side by side; ``verdict`` is the guard's, None where Mininet did not run.
+    """All emulators side by side; ``verdicts`` are the guard's, by emulator, of those on frames.
 
-    absent: why it did not run, or why its numbers are withheld.
+    absent: why they did not run, or why numbers are withheld.
     """
 
     checked: tuple[Checked, ...]
     dilation: int = 0
-    verdict: Verdict | None = None
+    verdicts: tuple[tuple[str, Verdict], ...] = ()
     absent: str | None = None
 
     def of(self, name: str) -> Checked | None:
@@ -164,12 +170,16 @@ def on_frames(
     memory: bool,
     tell: Tell,
     base: Path = FOLDER,
+    tcp: str | None = None,
 ) -> tuple[Checked, Verdict, int]:
     """Replay the flows on a Mininet network: their times, the guard's verdict, the dilation.
 
-    Refuses in one line, before anything is created, what cannot be.
+    tcp: by kernel TCP with this congestion control, in place of the NICs in software. Refuses in
+    one line, before anything is created, what cannot be.
     """
     setup = heard.setup
+    if tcp is not None:
+        refuse_control(tcp)
     refuse_size(setup.fabric)
     demand_support()
     demand_drivers()
@@ -186,16 +196,29 @@ def on_frames(
         left = busy * chosen / PS_PER_S * (1 - share)
         tell(0.1 + 0.9 * share, f"dilation {chosen:,}, {left:.0f} s of network time left")
 
+    until = int(finish.max()) + PS_PER_MS + busy // 5
     with network(setup.fabric, what=name, memory=memory, base=base) as made:
         tell(0.05, "control experiments")
         found = control_run(setup, made, chosen)
         with MininetEmulator(
             setup, made, dilation=chosen, window_ps=PS_PER_MS, watch=watch
         ) as live:
-            until = int(finish.max()) + PS_PER_MS + busy // 5
-            took = replay(heard.flows, live, until_ps=until)
+            if tcp is None:
+                took = replay(heard.flows, live, until_ps=until)
+            else:
+                live.advance(0)
+                took = tcp_replay(
+                    heard.flows,
+                    made,
+                    control=tcp,
+                    dilation=chosen,
+                    mtu=setup.transport.mtu,
+                    until_ps=until + busy,
+                    watch=watch,
+                ).finish_ps
             told = live.telemetry()
-            return _of_frames(MININET, heard, took, told), live.judged(found), chosen
+            label = MININET if tcp is None else f"TCP {tcp}"
+            return _of_frames(label, heard, took, told), live.judged(found), chosen
 
 
 def _of_frames(name: str, heard: Rehearsal, finish_ps: Times, told: Telemetry) -> Checked:

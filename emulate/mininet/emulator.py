@@ -21,10 +21,9 @@ from emulate.mininet.plan import LANDED
 from emulate.mininet.session import Command, Session, child_command
 from emulate.mininet.setup import Setup, plan_of
 from emulate.mininet.table import flow_table, late_table, pause_table, port_table
-from emulate.packet import FlowError
 from topo.error import KvfabricError
 from topo.unit import PS_PER_US, show_duration
-from traffic.emulator import COMPLETION, FLOW, Advance, Table, Telemetry
+from traffic.emulator import COMPLETION, Advance, Table, Telemetry
 
 _NAP_S = 0.25
 _LINGER_PS = 10 * PS_PER_US
@@ -37,7 +36,7 @@ class MininetEmulator:
     dilation: how many times slower than the fabric's clock, a whole number of at least 1.
     window_ps: how much later than it happened a completion may be told: the control delay of a
     serving loop. watch: called now and then with the time that was not skipped. Refuses flows as
-    the packet emulator does, and those with a pinned path.
+    the packet emulator does.
 
     After `stop` what has completed until then counts, nothing more is sent, and time jumps to
     wherever it is advanced, so that a serving loop comes to its end.
@@ -102,12 +101,6 @@ class MininetEmulator:
         """Hand over `FLOW` rows: all of them, or none if one is refused."""
         if self._found is not None:
             raise EmulationError("the run is over: its tables were asked for; make a new emulator")
-        if flows.dtype == FLOW and len(flows) and (flows["path"] >= 0).any():
-            flow = flows[int(np.argmax(flows["path"] >= 0))]
-            raise FlowError(
-                f"flow {flow['flow']}: path {flow['path']} is pinned, and frames carry no path "
-                "number; write -1"
-            )
         self._twin.submit(flows)
         if self.stopped_ps is None:
             self._feed.add(flows)

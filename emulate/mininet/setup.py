@@ -1,7 +1,7 @@
 """From settings and a network to the plan of a run; what real frames cannot do is refused.
 
 The settings are those of a packet emulator, the run's twin: it has checked them and knows paths and
-ideal times. Frames carry a hash's input and no path number, so that paths cannot be pinned.
+ideal times.
 """
 
 import os

@@ -8,6 +8,7 @@ import click
 from topo.error import KvfabricError
 
 if TYPE_CHECKING:
+    from emulate.mininet.guard import Verdict
     from kvfabric.crosscheck import Crosscheck
 
 
@@ -40,6 +41,12 @@ Examples:
     show_default=True,
     help="As of emulate.",
 )
+@click.option(
+    "--tcp",
+    multiple=True,
+    metavar="CONTROL",
+    help="Kernel TCP too, as cubic, bbr or dctcp. May stand several times.",
+)
 @click.option("--count", type=click.IntRange(1), default=None, help="Requests, at most.")
 @click.option("--seed", type=click.IntRange(1, 1000), default=1, show_default=True)
 def command(
@@ -49,6 +56,7 @@ def command(
     dilation: int | None,
     wall: str,
     links: str,
+    tcp: tuple[str, ...],
     count: int | None,
     seed: int,
 ) -> int:
@@ -85,27 +93,33 @@ def command(
         missing = "--no-mininet"
     heard = rehearsed(job)
     rows = cheap(heard)
-    found = Crosscheck(tuple(rows), absent=f"left out: {missing}" if missing else None)
+    found = Crosscheck(tuple(rows), absent=f"{MININET} left out: {missing}" if missing else None)
     if missing is None:
-        with progress(name, 1.0) as tick:
-            checked, verdict, used = on_frames(
-                heard,
-                name=name,
-                dilation=dilation,
-                most_s=duration(wall) / PS_PER_S,
-                memory=links == "memory",
-                tell=tick,
-            )
-        valid = verdict.standing != "invalid"
-        found = Crosscheck(
-            (*rows, checked) if valid else tuple(rows),
-            used,
-            verdict,
-            None if valid else f"withheld: {verdict.text()}",
-        )
-    _print(found, MININET)
+        judged: list[tuple[str, Verdict]] = []
+        withheld = []
+        used = 0
+        for control in (None, *tcp):
+            with progress(name if control is None else f"TCP {control}", 1.0) as tick:
+                checked, verdict, used = on_frames(
+                    heard,
+                    name=name,
+                    dilation=dilation or used or None,
+                    most_s=duration(wall) / PS_PER_S,
+                    memory=links == "memory",
+                    tell=tick,
+                    tcp=control,
+                )
+            judged.append((checked.name, verdict))
+            if verdict.standing == "invalid":
+                withheld.append(f"{checked.name} withheld: {verdict.text()}")
+            else:
+                rows.append(checked)
+        found = Crosscheck(tuple(rows), used, tuple(judged), "; ".join(withheld) or None)
+    elif tcp:
+        raise KvfabricError(f"--tcp {tcp[0]}: needs real frames; {missing}")
+    _print(found)
     _write(found, place, name)
-    return 1 if found.agrees is False or (found.verdict and found.absent) else 0
+    return 1 if found.agrees is False or (found.verdicts and found.absent) else 0
 
 
 def _rows(found: "Crosscheck") -> list[tuple[str, ...]]:
@@ -128,20 +142,19 @@ def _rows(found: "Crosscheck") -> list[tuple[str, ...]]:
     return rows
 
 
-def _print(found: "Crosscheck", frames: str) -> None:
-    from kvfabric.crosscheck import LEAVES_OUT
+def _print(found: "Crosscheck") -> None:
+    from kvfabric.crosscheck import LEAVES_OUT, TCP_LEAVES_OUT
     from kvfabric.table import print_table
 
     count = len(found.checked[0].handoff_ps)
     columns = ("emulator", "P50", "P95", "P99", "marked", "pauses", "drops")
     print_table(f"{count} hand-offs, the same flows at the same times", columns, _rows(found))
-    for name, text in LEAVES_OUT.items():
-        if found.of(name) is not None:
-            click.echo(f"{name} leaves out {text}")
+    for one in found.checked:
+        click.echo(f"{one.name} leaves out {LEAVES_OUT.get(one.name, TCP_LEAVES_OUT)}")
     if found.absent is not None:
-        click.echo(f"{frames} {found.absent}")
-    if found.verdict is not None:
-        click.echo(f"fidelity at dilation {found.dilation:,}: {found.verdict.text()}")
+        click.echo(found.absent)
+    for name, verdict in found.verdicts:
+        click.echo(f"fidelity of {name} at dilation {found.dilation:,}: {verdict.text()}")
 
 
 def _write(found: "Crosscheck", place: Path, name: str) -> None:
@@ -165,7 +178,7 @@ def _write(found: "Crosscheck", place: Path, name: str) -> None:
                 zip(*(one.handoff_ps.tolist() for one in found.checked), strict=True)
             )
         )
-    if found.verdict is not None:
-        text = msgspec.json.format(msgspec.json.encode(found.verdict), indent=1)
+    if found.verdicts:
+        text = msgspec.json.format(msgspec.json.encode(dict(found.verdicts)), indent=1)
         (place / "fidelity.json").write_bytes(text + b"\n")
     click.echo(f"\nplot: {place / 'crosscheck.svg'}")

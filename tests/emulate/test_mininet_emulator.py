@@ -183,11 +183,6 @@ def test_a_process_that_ends_is_told_with_its_last_words(
     assert "\n" not in str(caught.value)
 
 
-def test_a_pinned_path_is_refused(make: Make) -> None:
-    with pytest.raises(FlowError, match="path 2 is pinned, and frames carry no path number"):
-        make().submit(_flows(1, path=2))
-
-
 def test_flows_are_refused_as_the_packet_emulator_refuses_them(make: Make) -> None:
     bad = _flows(1)
     bad["bytes"] = 0

@@ -27,13 +27,12 @@ def test_a_handoff_lasts_from_its_first_release_to_its_last_byte(heard: Rehearsa
     assert len(times) == 30
     own = heard.flows[heard.flows["handoff"] == 7]
     place = heard.flows["handoff"] == 7
-    assert len(own) == 2  # two ranks send to one
     assert times[7] == heard.finish_ps[place].max() - own["release_ps"].min()
 
 
 def test_a_handoff_without_its_last_flow_never_ended(heard: Rehearsal) -> None:
     finish = heard.finish_ps.copy()
-    finish[np.flatnonzero(heard.flows["handoff"] == 7)[1]] = -1
+    finish[np.flatnonzero(heard.flows["handoff"] == 7)[0]] = -1
     assert heard.handoff_ps(finish)[7] == -1
     assert (np.delete(heard.handoff_ps(finish), 7) > 0).all()
 
@@ -65,6 +64,15 @@ def test_the_shipped_scenario_has_two_hundred_handoffs_with_pauses_and_marks() -
         assert node.switch is not None
         xoff = rules.alpha * (node.switch.buffer_bytes - kept) + rules.reserve_bytes
         assert size.min() >= 10 * xoff
+
+
+def test_a_handoff_of_several_flows_lasts_as_long_as_all_of_them(heard: Rehearsal) -> None:
+    flows = heard.flows[:3].copy()
+    flows["handoff"] = [5, 5, 9]
+    flows["release_ps"] = [10, 20, 30]
+    several = Rehearsal(flows, 3, heard.packet, heard.setup)
+    assert several.handoff_ps(np.array([40, 70, 35])).tolist() == [60, 5]
+    assert several.handoff_ps(np.array([40, -1, 35])).tolist() == [-1, 5]
 
 
 @pytest.mark.parametrize(
