@@ -27,7 +27,7 @@ _DIGITS: Final = 4
 
 COLUMNS: Final = (
     *("fabric", "policy", "goodput (requests/s)", "a GPU", "missed at (requests/s)"),
-    *("attainment", "attainment there", "late TTFT there", "late TPOT there", "unserved there"),
+    *("attainment", "attainment there", "there: late TTFT, late TPOT, unserved"),
 )
 
 
@@ -192,19 +192,16 @@ def row(search: Search) -> tuple[str, ...]:
             sign + shown(low.rate_per_s),
             sign + f"{low.rate_per_s / search.gpus:.3g}" if search.gpus else NONE,
         )
-    late = (NONE,) * 3
+    late = NONE
     if high is not None:
-        late = (
-            percent(high.share("late_first")),
-            percent(high.share("late_token")),
-            percent(high.share("unserved")),
-        )
+        kinds = ("late_first", "late_token", "unserved")
+        late = ", ".join(percent(high.share(kind)) for kind in kinds)
     return (
         *names,
         *found,
         shown(high.rate_per_s) if high is not None else NONE,
         *(_attained(point) for point in (low, high)),
-        *late,
+        late,
     )
 
 

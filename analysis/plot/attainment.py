@@ -9,7 +9,7 @@ from analysis.goodput import Search
 from analysis.plot.style import INK, MARKS, Plot, blank, colour, dash, label, plain_log, styled
 
 _ACROSS = 3
-_NAMED = 8
+_NAMED = 3
 
 
 def attainment(searches: Sequence[Search]) -> Plot:
@@ -71,7 +71,7 @@ def attainment(searches: Sequence[Search]) -> Plot:
             axes.set_xlabel("requests/s")
         handles, names = grid[0, 0].get_legend_handles_labels()
         if len(names) > 1:
-            figure.legend(handles, names, loc="outside lower center", ncols=min(len(names), _NAMED))
+            figure.legend(handles, names, loc="outside lower center", ncols=_NAMED * across)
     return Plot(
         "attainment",
         "Share of requests within their objectives at every rate that was tried, one line a "

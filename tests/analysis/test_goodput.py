@@ -97,8 +97,7 @@ def test_a_row_tells_rate_rate_a_gpu_bracket_attainment_and_who_was_late() -> No
     assert told["missed at (requests/s)"] == "129.7"
     assert told["attainment"].startswith("95 % (")
     assert told["attainment there"].startswith("85 % (")
-    assert told["late TTFT there"] == "15 %"
-    assert (told["late TPOT there"], told["unserved there"]) == ("3.0 %", "0 %")
+    assert told["there: late TTFT, late TPOT, unserved"] == "15 %, 3.0 %, 0 %"
     assert sentences([found])[0] == "Highest: 124.2 requests/s on mesh with random."
 
 
