@@ -191,7 +191,7 @@ def serve_all(
         (spell, int(before[number, side]))
         for number, station in enumerate(loop.stations)
         if isinstance(station, Failover)
-        for side, watch in enumerate(station.watch)
+        for side, watch in enumerate(station.attempts.watch)
         for spell in watch.spells
     ]
     return replace(
@@ -203,7 +203,7 @@ def serve_all(
             breakers.opened
             for station in loop.stations
             if isinstance(station, Failover)
-            for breakers in station.breakers
+            for breakers in station.attempts.breakers
         ),
     )
 
