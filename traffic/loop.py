@@ -221,10 +221,11 @@ class Loop:
             progress(self._done, count)
 
     def _due(self, least: int, flying: bool) -> int:
-        """When the next pictures are due: the next time of all while flows are under way, whose
-        ends nobody knows yet, else the last one up to the next event."""
+        """When the next pictures are due: the last time up to the next event, since nobody looks
+        before; but each time while flows are under way whose ends, a control delay before their
+        events, may lie beyond it."""
         each = self._pictures[0].staleness_ps
-        if not flying:
+        if not flying or each <= self.delay_ps:
             tick = least // each * each
             return tick if tick > self._seen else _NEVER
         tick = -(-self.end_ps // each) * each

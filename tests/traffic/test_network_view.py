@@ -194,14 +194,15 @@ class Watcher:
         return 0
 
     def decode(self, request: Request, prefill: int, view: View) -> int:
-        return 0
+        return self.prefill(request, view)
 
     def pairs(self, hops: NDArray[np.int32]) -> NDArray[np.bool_]:
         return np.ones(hops.shape, np.bool_)
 
 
+@pytest.mark.parametrize("staleness", [13 * US, 20 * US, 21 * US, 700 * US, 10 * MS])
 def test_choices_inside_the_staleness_see_the_same_picture_and_it_is_never_older(
-    pools: Callable[..., Deployment], wire: Callable[..., Emulator]
+    staleness: int, pools: Callable[..., Deployment], wire: Callable[..., Emulator]
 ) -> None:
     fabric = two_by_two()
     hosts = [node.index for node in fabric.hosts]
@@ -220,17 +221,15 @@ def test_choices_inside_the_staleness_see_the_same_picture_and_it_is_never_older
             step: Advance = super().advance(until_ps)
             return step
 
-    network = Network(fabric, equal_cost(fabric), [[hosts[0]]], [[hosts[3]]], 10 * MS)
+    network = Network(fabric, equal_cost(fabric), [[hosts[0]]], [[hosts[3]]], staleness)
     hops = np.array([[4]], np.int32)
     arrivals = [1 * MS, 9 * MS, 10 * MS, 11 * MS, 19 * MS, 47 * MS, 48 * MS, 95 * MS]
     table = request_table(arrival_ps=arrivals, input_tokens=[100] * 8, output_tokens=[2] * 8)
     chosen = Watcher()
     service = Service(pools(1, 1), chosen, hops, network=network)
-    serve_all(table, [service], Growing(3 * MS), control_delay_ps=20 * US)
-    assert [now for now, _, _ in chosen.seen] == arrivals
-    assert [at for _, at, _ in chosen.seen] == [now // (10 * MS) * 10 * MS for now in arrivals]
-    by_picture: dict[int, set[int]] = {}
-    for _, at, queued in chosen.seen:
-        by_picture.setdefault(at, set()).add(queued)
+    found = serve_all(table, [service], Growing(3 * MS), control_delay_ps=20 * US).requests
+    asked = sorted([*arrivals, *found["prefill_end_ps"].tolist()])
+    assert [now for now, _, _ in chosen.seen] == asked
+    assert [at for _, at, _ in chosen.seen] == [now // staleness * staleness for now in asked]
     # A byte takes 80 ps at 100 Gbit/s.
-    assert by_picture == {at: {at // 1000 * 80} for at in by_picture}
+    assert all(queued == at // 1000 * 80 for _, at, queued in chosen.seen)
