@@ -61,8 +61,8 @@ class GuardSettings(Struct, frozen=True, forbid_unknown_fields=True):
 class SloGuard(Costed):
     """The least loaded of both pools; while the guard acts, by its four actions.
 
-    Prefill chases no cache for the sake of compute: with it the traffic of many sessions leaves
-    through the few instances that hold what they share. Decode takes the fewest bytes x links, of
+    Prefill chases no cache for the sake of compute: what it knows already still has to cross the
+    fabric, only sooner, and hand-offs then overlap more. Decode takes the fewest bytes x links, of
     what it does not hold (``reuse``) and to where it stands (``near``). Priorities act where the
     scenario lets them: ``serving.order: priority`` for lines, and ``handoff.classes`` for the
     network. Where caches are not known nobody holds anything. ``counters`` tells how often each
