@@ -222,12 +222,16 @@ class Loop:
 
     def _due(self, least: int, flying: bool) -> int:
         """When the next pictures are due: the last time up to the next event, since nobody looks
-        before; but each time while flows are under way whose ends, a control delay before their
-        events, may lie beyond it."""
+        before, and the one before that; but each while flows are under way whose ends, a control
+        delay before their events, may lie beyond it."""
         each = self._pictures[0].staleness_ps
-        if not flying or each <= self.delay_ps:
+        if not flying or 2 * each <= self.delay_ps:
             tick = least // each * each
-            return tick if tick > self._seen else _NEVER
+            if tick <= self._seen:
+                return _NEVER
+            # The one before it as well: counters are told as the change between two.
+            before = tick - each
+            return before if before > self._seen and before >= self.end_ps else tick
         tick = -(-self.end_ps // each) * each
         return tick if tick > self._seen else tick + each
 

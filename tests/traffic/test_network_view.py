@@ -186,11 +186,12 @@ class Watcher:
     source: ClassVar[str] = "a test"
 
     def __init__(self) -> None:
-        self.seen: list[tuple[int, int, int]] = []
+        self.seen: list[tuple[int, int, int, float]] = []
 
     def prefill(self, request: Request, view: View) -> int:
         assert view.network is not None
-        self.seen.append((view.now_ps, view.network.at_ps, int(view.network.queued_ps(0, 0))))
+        queued, used = view.network.queued_ps(0, 0), view.network.utilisation(0, 0)
+        self.seen.append((view.now_ps, view.network.at_ps, int(queued), float(used)))
         return 0
 
     def decode(self, request: Request, prefill: int, view: View) -> int:
@@ -200,7 +201,7 @@ class Watcher:
         return np.ones(hops.shape, np.bool_)
 
 
-@pytest.mark.parametrize("staleness", [13 * US, 20 * US, 21 * US, 700 * US, 10 * MS])
+@pytest.mark.parametrize("staleness", [10 * US, 13 * US, 20 * US, 21 * US, 700 * US, 10 * MS])
 def test_choices_inside_the_staleness_see_the_same_picture_and_it_is_never_older(
     staleness: int, pools: Callable[..., Deployment], wire: Callable[..., Emulator]
 ) -> None:
@@ -209,13 +210,16 @@ def test_choices_inside_the_staleness_see_the_same_picture_and_it_is_never_older
     up = between(fabric, fabric.nodes[hosts[0]].name, nodes(fabric)[1][0])
 
     class Growing(type(wire())):  # type: ignore[misc]
-        """Its first link has a byte queued for every nanosecond of its time."""
+        """Its first link has a byte queued for every nanosecond of its time, and is used more
+        and more, wholly after 200 ms."""
 
         def observe(self) -> Table:
             return state(fabric, queued_bytes={up: self.now // 1000})
 
         def busy_ps(self) -> NDArray[np.int64]:
-            return np.zeros(len(fabric.ports.node), np.int64)
+            busy = np.zeros(len(fabric.ports.node), np.int64)
+            busy[up] = self.now**2 // (400 * MS)
+            return busy
 
         def advance(self, until_ps: int) -> Advance:
             step: Advance = super().advance(until_ps)
@@ -229,7 +233,8 @@ def test_choices_inside_the_staleness_see_the_same_picture_and_it_is_never_older
     service = Service(pools(1, 1), chosen, hops, network=network)
     found = serve_all(table, [service], Growing(3 * MS), control_delay_ps=20 * US).requests
     asked = sorted([*arrivals, *found["prefill_end_ps"].tolist()])
-    assert [now for now, _, _ in chosen.seen] == asked
-    assert [at for _, at, _ in chosen.seen] == [now // staleness * staleness for now in asked]
-    # A byte takes 80 ps at 100 Gbit/s.
-    assert all(queued == at // 1000 * 80 for _, at, queued in chosen.seen)
+    assert [row[0] for row in chosen.seen] == asked
+    assert [row[1] for row in chosen.seen] == [now // staleness * staleness for now in asked]
+    for _, at, queued, used in chosen.seen:
+        assert queued == at // 1000 * 80  # a byte takes 80 ps at 100 Gbit/s
+        assert used == pytest.approx((at - staleness / 2) / (200 * MS) if at else 0, abs=1e-6)
