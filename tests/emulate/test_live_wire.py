@@ -200,3 +200,19 @@ def test_ping_and_tcp_cross_the_switches(bench, lab):
         assert got == 60_000
         counters = emulator.telemetry().totals
         assert counters["drops_lossless"] == 0
+
+
+@pytest.mark.parametrize("memory", [False, True], ids=["veth", "wires in memory"])
+def test_a_flow_over_three_switches_takes_its_ideal_time(lab, memory, tmp_path):
+    fabric = lab.leaf_spine(2, 1, 1)
+    first, last = lab.hosts(fabric)
+    flows = lab.flows((first, last, 300_000, 10 * US))
+    with network(fabric, what="a test", memory=memory, base=tmp_path) as net:
+        setup = Setup(fabric, equal_cost(fabric), Discipline(), Transport(), seed=1)
+        with MininetEmulator(setup, net, dilation=DILATION) as emulator:
+            emulator.submit(flows)
+            lab.finish(emulator, 10**9)
+            told = emulator.telemetry()
+    assert times(told)[0] == pytest.approx(told.flows["ideal_ps"][0], rel=0.05)
+    # 74 packets and 5 ACKs over four links, two of which have no interfaces in memory.
+    assert told.totals["frames_out"] == (2 if memory else 4) * (74 + 5)
