@@ -164,6 +164,29 @@ def write_emulated(place: Path, manifest: StudyManifest, done: Emulated) -> None
     (place / "fidelity.json").write_bytes(encoded + b"\n")
 
 
+def shell(job: CellJob, dilation: int | None, *, memory: bool, base: Path = FOLDER) -> None:
+    """Open Mininet's command line on the network of a cell, its switches forwarding, none serving.
+
+    ``dilation`` None: by calibration. Rates of ping and iperf are those of the fabric over it.
+    """
+    setup = setup_of(job.stage, job.seed)
+    refuse_size(setup.fabric)
+    demand_support()
+    demand_drivers()
+    from mininet.cli import CLI
+    from mininet.log import setLogLevel
+
+    chosen = dilation or calibration(setup.fabric, setup.routes, setup.transport.mtu).dilation
+    what = f"{job.alternative.scenario.name}: shell"
+    with (
+        network(setup.fabric, what=what, memory=memory, base=base) as made,
+        MininetEmulator(setup, made, dilation=chosen, window_ps=PS_PER_S) as live,
+    ):
+        live.advance(0)
+        setLogLevel("output")
+        CLI(made.net)
+
+
 def control_run(setup: Setup, made: Network, dilation: int) -> list[Control]:
     """The control experiments on a network, with what they gave."""
     wanted = controls(setup.fabric, setup.routes, setup.twin())

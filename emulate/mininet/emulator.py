@@ -194,7 +194,8 @@ class MininetEmulator:
             landed = np.concatenate([np.zeros(0, LANDED), *self._landed])
             counted = tables["agent"]["flows"]
             counted["sender_done_ps"] = self._feed.shifted(
-                np.asarray(counted["flow"], np.int64), np.asarray(counted["sender_done_ps"])
+                np.asarray(counted["flow"], np.int64),
+                np.asarray(counted["sender_done_ps"], np.int64),
             )
             self._found = Telemetry(
                 flow_table(self._twin.telemetry().flows, landed, counted),

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from emulate.mininet.clean import remove
+from emulate.mininet.clean import clean, remove
 from emulate.mininet.error import EmulationError
 from emulate.mininet.name import address, interface_name, mac
 from emulate.mininet.namespace import inside, set_kernel
@@ -93,10 +93,11 @@ def network(
 
     ``what`` is told to those who find its record. ``memory``: links between switches are wires of
     the switch process, without interfaces. Refuses, before anything is created, what is too large
-    and a machine that cannot.
+    and a machine that cannot. What killed runs left is removed first.
     """
     refuse_size(fabric)
     demand_support()
+    clean(base)
     record = open_record(what, base)
     made: Network | None = None
     try:

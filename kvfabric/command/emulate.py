@@ -14,6 +14,7 @@ Examples:
   sudo -E kvfabric emulate scenarios/real-frames.yaml
   sudo -E kvfabric emulate scenarios/real-frames.yaml --dilation 40000 --wall 30min
   sudo -E kvfabric emulate scenarios/real-frames.yaml --links memory --count 20
+  sudo -E kvfabric emulate scenarios/real-frames.yaml --shell
 """
 )
 @click.argument("scenario", type=click.Path(path_type=Path))
@@ -38,8 +39,17 @@ Examples:
     help="Between switches: veth pairs, or wires inside the switch process.",
 )
 @click.option("--count", type=click.IntRange(1), default=None, help="Requests, at most.")
+@click.option(
+    "--shell", "opened", is_flag=True, help="Serve nothing: open Mininet's command line on it."
+)
 def command(
-    scenario: Path, out: Path | None, dilation: int | None, wall: str, links: str, count: int | None
+    scenario: Path,
+    out: Path | None,
+    dilation: int | None,
+    wall: str,
+    links: str,
+    count: int | None,
+    opened: bool,
 ) -> int:
     """Run SCENARIO, as it stands outside its `compare`, on a Mininet network of real frames.
 
@@ -53,7 +63,7 @@ def command(
 
     from kvfabric.command.study import tell
     from kvfabric.compare import jobs_of, manifest_of
-    from kvfabric.emulate import emulated, outlook, write_emulated
+    from kvfabric.emulate import emulated, outlook, shell, write_emulated
     from kvfabric.load import load
     from kvfabric.progress import progress
     from topo.unit import PS_PER_S, duration
@@ -65,13 +75,16 @@ def command(
     if count is not None:
         overrides["requests", "count"] = count
     study = load(scenario, overrides=overrides, compare=False)
+    (job,) = jobs_of(study)
+    if job.impossible is not None:
+        raise study.source.error(("policy",), job.impossible)
+    if opened:
+        shell(job, dilation, memory=links == "memory")
+        return 0
     name = re.sub(r"[^A-Za-z0-9]+", "-", study.scenario.name).strip("-")
     place = out or Path("out") / f"{name}-mininet"
     if place.exists() and (not place.is_dir() or any(place.iterdir())):
         raise KvfabricError(f"{place}: holds something already; write another --out, or remove it")
-    (job,) = jobs_of(study)
-    if job.impossible is not None:
-        raise study.source.error(("policy",), job.impossible)
     seen = outlook(job, dilation, duration(wall) / PS_PER_S)
     click.echo(f"{seen.why}; the network is busy for {seen.wall_s:.0f} s of real time", err=True)
     with progress(study.scenario.name, 1.0) as tick:

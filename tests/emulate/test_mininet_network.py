@@ -171,6 +171,11 @@ class TestEnd:
         finally:
             call("ip", "netns", "delete", foreign)
 
+    def test_the_next_run_removes_what_a_killed_one_left(self, tmp_path: Path) -> None:
+        (tmp_path / "kv0bad").mkdir()
+        with network(leaf_spine(LeafSpine(hosts=2)), what="a test", base=tmp_path) as made:
+            assert [p.name for p in tmp_path.iterdir()] == [made.record.prefix]
+
     def test_an_interface_of_the_run_in_this_namespace_goes_and_others_stay(
         self, tmp_path: Path
     ) -> None:

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
+from emulate.mininet.error import EmulationError
 from emulate.mininet.guard import Limits, Verdict
 from kvfabric.command.crosscheck import command
 from kvfabric.compare import jobs_of
@@ -131,3 +132,18 @@ def test_an_invalid_run_shows_no_number_and_exits_1(
     assert "Mininet withheld: invalid" in told
     assert "123" not in told.partition("packet leaves out")[0].partition("\n")[2]
     assert "Mininet_ps" not in (tmp_path / "crosscheck.csv").read_text()
+
+
+def test_frames_that_cannot_be_are_left_out_unless_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(*_: object, **__: object) -> None:
+        raise EmulationError("dilation 9: takes too long")
+
+    monkeypatch.setattr("emulate.mininet.support.may_emulate", lambda: None)
+    monkeypatch.setattr("kvfabric.crosscheck.on_frames", refused)
+    code, told = _run(str(SCENARIO), "--count", "20", "--out", str(tmp_path))
+    assert code == 0
+    assert "Mininet left out: dilation 9: takes too long" in told
+    with pytest.raises(EmulationError, match="takes too long"):
+        _run(str(SCENARIO), "--count", "20", "--out", str(tmp_path), "--mininet")

@@ -114,6 +114,22 @@ def test_no_room_for_the_dilation_is_told_before_anything_is_made(tmp_path: Path
     assert not out.exists()
 
 
+def test_the_shell_is_mininets_over_live_switches(tmp_path: Path) -> None:
+    done = subprocess.run(
+        _emulate(tmp_path / "out", "--shell", "--dilation", "1000"),
+        input="nodes\nh0 ping -c 1 -W 3 h7\n",
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "h0 h1 h2 h3 h4 h5 h6 h7 leaf0 leaf1 spine0 spine1" in done.stdout
+    assert " 0% packet loss" in done.stdout
+    # There and back three switches of 600 ns each and four cables of 50 ns, 1,000 times slower.
+    assert 4.0 < float(done.stdout.partition("time=")[2].split()[0]) < 40
+    assert not (tmp_path / "out").exists()
+
+
 def test_ctrl_c_keeps_what_is_complete_as_partial(tmp_path: Path) -> None:
     out = tmp_path / "out"
     with subprocess.Popen(
