@@ -6,12 +6,15 @@ tiers that it does not pay to move to.
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from traffic.holding import Holding
-from traffic.shelf import Lifetime, shelf
+from traffic.shelf import NEVER, Lifetime, shelf
 from traffic.tier import CacheError, Caching
 from traffic.worth import Worth
+
+_ONCE: Final = (0, 0, 1)
+"""Depth, reach and uses of a block where nobody asks for them."""
 
 
 class Left(NamedTuple):
@@ -31,8 +34,8 @@ class Hierarchy:
     >>> one = Hierarchy(rules, 1, Holding(1), 0)
     >>> one.keep([1, 2, 3], now_ps=0), one.where
     ([], {3: 1, 2: 0, 1: 0})
-    >>> one.keep([4], now_ps=1), one.where
-    ([Left(block=3, depth=2, reach=2, uses=1)], {2: 1, 1: 0, 4: 0})
+    >>> [left.block for left in one.keep([4], now_ps=1)], one.where
+    ([3], {2: 1, 1: 0, 4: 0})
     """
 
     def __init__(
@@ -50,14 +53,14 @@ class Hierarchy:
                     f"cache tier {tier.kind}: {tier.size_bytes} B hold no block of {block_bytes} "
                     "B; write more"
                 )
-        self._shelves = [
-            shelf(rules.eviction, tier.size_bytes // block_bytes) for tier in self._tiers
-        ]
+        self._most = [tier.size_bytes // block_bytes for tier in self._tiers]
+        self._count = [0] * len(self._tiers)
+        self._shelves = [shelf(rules.eviction) for _ in self._tiers]
         self._holding = holding
         self._instance = instance
         self._worth = worth
-        self._age = Lifetime(rules.lifetime_ps)
-        self._known: dict[int, tuple[int, int, int]] = {}  # block -> (depth, reach, uses)
+        self._age = Lifetime(rules.lifetime_ps) if rules.lifetime_ps else None
+        self._known: dict[int, tuple[int, int, int]] = {}  # depth, reach, uses, where they count
         self.where: dict[int, int] = {}
         """The number of its tier, by block."""
         self.moved_in = [0] * len(self._tiers)
@@ -69,11 +72,11 @@ class Hierarchy:
 
     def held(self, tier: int) -> int:
         """Blocks in a tier."""
-        return len(self._shelves[tier])
+        return self._count[tier]
 
     def uses(self, block: int) -> int:
-        """How often the block was used here since it came; 0 when it is not here."""
-        return self._known.get(block, (0, 0, 0))[2]
+        """How often the block was used here since it came, where worth decides; else 1."""
+        return self._known.get(block, _ONCE)[2]
 
     def keep(self, blocks: Sequence[int], now_ps: int) -> list[Left]:
         """A prompt of these whole blocks, root first, was computed here.
@@ -83,57 +86,74 @@ class Hierarchy:
         gone: list[Left] = []
         if not self._shelves:
             return gone
-        where, top, known = self.where, self._shelves[0], self._known
-        for depth in range(len(blocks) - 1, -1, -1):
+        where, shelves, count, known = self.where, self._shelves, self._count, self._known
+        top, last, uses = shelves[0], len(blocks) - 1, 1
+        for depth in range(last, -1, -1):
             block = blocks[depth]
             at = where.get(block)
-            if at is None:
-                self._holding.add(block, self._instance)
-            elif at:
-                self._shelves[at].drop(block)
-            _, reach, uses = known.get(block, (0, 0, 0))
-            known[block] = (depth, max(reach, len(blocks) - 1), uses + 1)
-            where[block] = 0
-            top.add(block, uses + 1)
-            self._age.use(block, now_ps)
-        while len(top) > top.most:
+            if at != 0:
+                count[0] += 1
+                where[block] = 0
+                if at is None:
+                    self._holding.add(block, self._instance)
+                else:
+                    shelves[at].drop(block)
+                    count[at] -= 1
+            if self._worth is not None:
+                _, reach, before = known.get(block, (0, 0, 0))
+                uses = before + 1
+                known[block] = (depth, max(reach, last), uses)
+            top.add(block, uses)
+            if self._age is not None:
+                self._age.use(block, now_ps)
+        while count[0] > self._most[0]:
             self._down(0, gone)
         return gone
 
     def _down(self, tier: int, gone: list[Left]) -> None:
         """The first to leave a full tier goes further down."""
         block = self._shelves[tier].pop()
+        self._count[tier] -= 1
         self.moved_out[tier] += 1
-        what = Left(block, *self._known[block])
+        what = self._known.get(block, _ONCE)
         for place in range(tier + 1, len(self._shelves)):
-            if self._worth is None or self._worth.admits(self._tiers[place], *what[1:]):
-                below = self._shelves[place]
-                below.add(block, what.uses)
+            if self._worth is None or self._worth.admits(self._tiers[place], *what):
+                self._shelves[place].add(block, what[2])
+                self._count[place] += 1
                 self.where[block] = place
                 self.moved_in[place] += 1
-                if len(below) > below.most:
+                if self._count[place] > self._most[place]:
                     self._down(place, gone)
                 return
         self._forget(block)
-        self._age.forget(block)
-        gone.append(what)
+        if self._age is not None:
+            self._age.forget(block)
+        gone.append(Left(block, *what))
 
     def _forget(self, block: int) -> None:
         del self.where[block]
-        del self._known[block]
+        self._known.pop(block, None)
         self._holding.remove(block, self._instance)
+
+    def _drop(self, block: int) -> None:
+        """Take a block out of its tier, and forget it."""
+        tier = self.where[block]
+        self._shelves[tier].drop(block)
+        self._count[tier] -= 1
+        self._forget(block)
 
     def expire(self, now_ps: int) -> int:
         """Forget what was not used for a lifetime; when the next lifetime is over."""
+        if self._age is None:
+            return NEVER
         for block in self._age.ended(now_ps):
-            self._shelves[self.where[block]].drop(block)
-            self._forget(block)
+            self._drop(block)
             self.ended += 1
         return self._age.next_ps
 
     def clear(self) -> None:
         """Everything is lost: the instance failed."""
-        for block, tier in list(self.where.items()):
-            self._shelves[tier].drop(block)
-            self._age.forget(block)
-            self._forget(block)
+        for block in list(self.where):
+            if self._age is not None:
+                self._age.forget(block)
+            self._drop(block)

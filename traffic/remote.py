@@ -21,7 +21,7 @@ from traffic.errand import Errand, number_of
 from traffic.handoff import Handoff, entropy
 from traffic.model import Model
 from traffic.reshard import moves
-from traffic.shelf import Lifetime, shelf
+from traffic.shelf import NEVER, Lifetime, shelf
 from traffic.tier import REMOTE, CacheError, Caching
 
 _SALT: Final = 0x6B76
@@ -73,8 +73,9 @@ class Remote:
         self._bytes = block_bytes
         self._book = book
         self._seed = seed
-        self._shelf = shelf(rules.eviction, rules.pool.size_bytes // block_bytes)
-        self._age = Lifetime(rules.lifetime_ps)
+        self._most = rules.pool.size_bytes // block_bytes
+        self._shelf = shelf(rules.eviction)
+        self._age = Lifetime(rules.lifetime_ps) if rules.lifetime_ps else None
         self._uses: dict[int, int] = {}
         self._coming: set[int] = set()
         self._of_flow: dict[int, Transfer] = {}
@@ -93,7 +94,7 @@ class Remote:
         return block in self._uses
 
     def __len__(self) -> int:
-        return len(self._shelf)
+        return len(self._uses)
 
     @property
     def under_way(self) -> bool:
@@ -123,7 +124,8 @@ class Remote:
     def _use(self, block: int, now_ps: int) -> None:
         uses = self._uses[block] = self._uses.get(block, 0) + 1
         self._shelf.add(block, uses)
-        self._age.use(block, now_ps)
+        if self._age is not None:
+            self._age.use(block, now_ps)
 
     def _submit(
         self, errand: Errand, request: int, blocks: Sequence[int], instance: int, at_ps: int
@@ -179,15 +181,18 @@ class Remote:
         for block in reversed(transfer.blocks):
             self._use(block, finish_ps)
             self.moved_in += 1
-            if len(self._shelf) > self._shelf.most:
+            if len(self._uses) > self._most:
                 gone = self._shelf.pop()
                 del self._uses[gone]
-                self._age.forget(gone)
+                if self._age is not None:
+                    self._age.forget(gone)
                 self.moved_out += 1
         return None
 
     def expire(self, now_ps: int) -> int:
         """Forget what was not used for a lifetime; when the next lifetime is over."""
+        if self._age is None:
+            return NEVER
         for block in self._age.ended(now_ps):
             self._shelf.drop(block)
             del self._uses[block]

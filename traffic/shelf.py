@@ -1,4 +1,4 @@
-"""One tier's blocks, at most so many, and who leaves first when there are more.
+"""One tier's blocks, and who leaves first when there are too many.
 
 `Recent`: the least recently used. `Frequent`: the lowest rank, which is the number of uses plus the
 rank of the last that had to leave at the time of the use; so that blocks once used often age
@@ -19,11 +19,7 @@ NEVER: Final = 2**62
 
 
 class Shelf(Protocol):
-    """Blocks of one tier in one place; ``most`` of them may stay."""
-
-    most: int
-
-    def __len__(self) -> int: ...
+    """Blocks of one tier in one place."""
 
     def add(self, block: int, uses: int) -> None:
         """Put a block there that is not, or use it again; ``uses`` in all."""
@@ -41,19 +37,15 @@ class Shelf(Protocol):
 class Recent:
     """Least recently used.
 
-    >>> shelf = Recent(2)
+    >>> shelf = Recent()
     >>> for block in (1, 2, 1):
     ...     shelf.add(block, 1)
     >>> shelf.pop(), shelf.pop()
     (2, 1)
     """
 
-    def __init__(self, most: int) -> None:
-        self.most = most
+    def __init__(self) -> None:
         self._blocks: OrderedDict[int, None] = OrderedDict()
-
-    def __len__(self) -> int:
-        return len(self._blocks)
 
     def add(self, block: int, uses: int) -> None:  # noqa: ARG002 -- of no matter here
         """The most recently used from now on."""
@@ -72,22 +64,18 @@ class Recent:
 class Frequent:
     """Least frequently used, with ageing.
 
-    >>> shelf = Frequent(2)
+    >>> shelf = Frequent()
     >>> shelf.add(1, 5)
     >>> shelf.add(2, 1)
     >>> shelf.pop()
     2
     """
 
-    def __init__(self, most: int) -> None:
-        self.most = most
+    def __init__(self) -> None:
         self._place: dict[int, tuple[int, int]] = {}  # block -> (rank, number of its adding)
         self._heap: list[tuple[int, int, int]] = []  # with places that are no longer true
         self._clock = 0
         self._added = 0
-
-    def __len__(self) -> int:
-        return len(self._place)
 
     def add(self, block: int, uses: int) -> None:
         """Give the block a new rank."""
@@ -130,9 +118,8 @@ class Lifetime:
 
     def use(self, block: int, now_ps: int) -> None:
         """The block is used now; time never goes back."""
-        if self._lifetime:
-            self._used[block] = now_ps
-            self._used.move_to_end(block)
+        self._used[block] = now_ps
+        self._used.move_to_end(block)
 
     def forget(self, block: int) -> None:
         """The block is gone."""
@@ -156,6 +143,6 @@ class Lifetime:
         return found
 
 
-def shelf(eviction: str, most: int) -> Shelf:
+def shelf(eviction: str) -> Shelf:
     """An empty shelf by the name of its rule, ``lru`` or ``cost``."""
-    return Recent(most) if eviction == "lru" else Frequent(most)
+    return Recent() if eviction == "lru" else Frequent()

@@ -72,7 +72,7 @@ def test_the_least_recently_used_go_down_a_tier_and_out_and_tails_before_roots()
 
 
 def test_rarely_used_blocks_leave_first_until_often_used_ones_have_aged() -> None:
-    shelf = Frequent(8)
+    shelf = Frequent()
     shelf.add(1, 3)
     shelf.add(2, 1)
     assert shelf.pop() == 2  # the clock shows 1
