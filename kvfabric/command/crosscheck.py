@@ -49,6 +49,7 @@ Examples:
 )
 @click.option("--count", type=click.IntRange(1), default=None, help="Requests, at most.")
 @click.option("--seed", type=click.IntRange(1, 1000), default=1, show_default=True)
+@click.option("--allow-code", is_flag=True, help="Run policies named as module:Class.")
 def command(
     scenario: Path,
     out: Path | None,
@@ -59,6 +60,7 @@ def command(
     tcp: tuple[str, ...],
     count: int | None,
     seed: int,
+    allow_code: bool,
 ) -> int:
     """Serve SCENARIO by packets, then replay its flows by bytes/bandwidth, fluid and Mininet.
 
@@ -81,7 +83,7 @@ def command(
     }
     if count is not None:
         overrides["requests", "count"] = count
-    study = load(scenario, overrides=overrides, compare=False)
+    study = load(scenario, overrides=overrides, compare=False, allow_code=allow_code)
     name = study.scenario.name
     place = out or Path("out") / f"{re.sub(r'[^A-Za-z0-9]+', '-', name).strip('-')}-crosscheck"
     if place.exists() and not place.is_dir():

@@ -42,6 +42,7 @@ Examples:
 @click.option(
     "--shell", "opened", is_flag=True, help="Serve nothing: open Mininet's command line on it."
 )
+@click.option("--allow-code", is_flag=True, help="Run policies named as module:Class.")
 def command(
     scenario: Path,
     out: Path | None,
@@ -50,6 +51,7 @@ def command(
     links: str,
     count: int | None,
     opened: bool,
+    allow_code: bool,
 ) -> int:
     """Run SCENARIO, as it stands outside its `compare`, on a Mininet network of real frames.
 
@@ -74,7 +76,7 @@ def command(
     }
     if count is not None:
         overrides["requests", "count"] = count
-    study = load(scenario, overrides=overrides, compare=False)
+    study = load(scenario, overrides=overrides, compare=False, allow_code=allow_code)
     (job,) = jobs_of(study)
     if job.impossible is not None:
         raise study.source.error(("policy",), job.impossible)
