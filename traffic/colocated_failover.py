@@ -50,7 +50,7 @@ class ColocatedFailover(Colocated):
             for pool in (deployment.prefill, deployment.decode)
             for number in range(len(pool.instances))
         ]
-        before = dict(zip(SIDES, (0, sizes[0]), strict=True))
+        before: dict[str, int] = dict(zip(SIDES, (0, sizes[0]), strict=True))
         outages = [
             replace(one, side=SIDES[_ONLY], instance=before[one.side] + one.instance)
             for one in ordered(hazard.outages, sizes, hazard.rules.load_ps)
