@@ -18,14 +18,13 @@ from topo.unit import PS_PER_US
 from traffic.book import Book
 from traffic.caching import prompt_cache
 from traffic.colocated import Colocated
-from traffic.colocated_failover import ColocatedFailover
 from traffic.disaggregated import Disaggregated
 from traffic.emulator import Emulator, Table
 from traffic.failover import Failover
 from traffic.instance import Deployment
 from traffic.ledger import FAILED, REJECTED, Ledger
 from traffic.lookup import Blocks
-from traffic.loop import Crowd, Loop, Station
+from traffic.loop import Crowd, Loop
 from traffic.mode import Serving, ServingError
 from traffic.policy.choice import Policy, check_reach
 from traffic.release import Releases
@@ -163,17 +162,15 @@ def serve_all(
             delay_ps=control_delay_ps,
             later=loop.call,
         )
-        station: Station
+        if rules.mode == "colocated":
+            loop.stations.append(Colocated(loop, router, releases, rules))
+            continue
+        check_reach(service.policy, service.hops)
         hazard = service.hazard
-        if rules.mode != "colocated":
-            check_reach(service.policy, service.hops)
         if hazard is None:
-            plain = Colocated if rules.mode == "colocated" else Disaggregated
-            station = plain(loop, router, releases, rules)
+            loop.stations.append(Disaggregated(loop, router, releases, rules))
         else:
-            guarded = ColocatedFailover if rules.mode == "colocated" else Failover
-            station = guarded(loop, router, releases, rules, hazard, toll, seed)
-        loop.stations.append(station)
+            loop.stations.append(Failover(loop, router, releases, rules, hazard, toll, seed))
     loop.go(until_ps, progress)
     table = ledger.table(book.moments, loop.end_ps)
     before = _number_on(table, services, rules)
@@ -193,7 +190,7 @@ def serve_all(
     found = [
         (spell, int(before[number, side]))
         for number, station in enumerate(loop.stations)
-        if isinstance(station, Failover | ColocatedFailover)
+        if isinstance(station, Failover)
         for side, watch in enumerate(station.attempts.watch)
         for spell in watch.spells
     ]
@@ -205,7 +202,7 @@ def serve_all(
         trips=sum(
             breakers.opened
             for station in loop.stations
-            if isinstance(station, Failover | ColocatedFailover)
+            if isinstance(station, Failover)
             for breakers in station.attempts.breakers
         ),
     )
@@ -226,6 +223,11 @@ def _check(services: Sequence[Service], rules: Serving, control_delay_ps: int) -
         )
     for service in services:
         if rules.mode == "colocated":
+            if service.hazard is not None:
+                raise ServingError(
+                    "faults of instances with serving.mode colocated: not modelled; write "
+                    "mode: disaggregated, or leave the faults out"
+                )
             continue
         prefill, decode = service.deployment.prefill, service.deployment.decode
         shape = (len(prefill.instances), len(decode.instances))

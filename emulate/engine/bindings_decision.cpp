@@ -110,6 +110,8 @@ void bind_decisions(nb::module_& m) {
         .def("release", &SharedBuffer::release, "port"_a, "priority"_a, "egress"_a, "frame"_a)
         .def("over", &SharedBuffer::over, "port"_a, "priority"_a)
         .def("under", &SharedBuffer::under, "port"_a, "priority"_a)
+        .def("surely_full", &SharedBuffer::surely_full, "port"_a, "priority"_a, "frame"_a)
+        .def("perhaps_under", &SharedBuffer::perhaps_under, "port"_a, "priority"_a)
         .def("holder", &SharedBuffer::holder, "port"_a, "priority"_a)
         .def("occupied", &SharedBuffer::occupied, "port"_a, "priority"_a)
         .def("headroom_used", &SharedBuffer::headroom_used, "port"_a, "priority"_a)

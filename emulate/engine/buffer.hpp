@@ -27,7 +27,7 @@ struct BufferSetting {
     std::int64_t egress_q16 = 0;    // of a lossy queue
     std::uint8_t lossless = 0;      // one bit a priority
     std::vector<Bytes> headroom;    // of each port, for each lossless priority
-    bool shares = true;             // does it have to know the holder of a group?
+    bool shares = true;             // does it have to know what of a lossless group is where?
 };
 
 class SharedBuffer {
@@ -44,6 +44,7 @@ public:
             for (const Bytes headroom : setting.headroom) pool_ -= headroom + setting.reserve;
         }
         shares_.assign(count * ports() * ports(), 0);
+        most_ = setting.alpha_q16 * pool_ >> 16;
     }
 
     // Counts the frame and returns true, or returns false when there is no room for it.
@@ -54,12 +55,14 @@ public:
             if (used_ + frame > pool_ || queue + frame > limit(setting_.egress_q16)) return false;
             group.shared += frame;
             used_ += frame;
-        } else if (place(group, port, frame)) {
-            if (setting_.shares) share(port, priority)[egress] += frame;
-        } else {
-            return false;
+            queue += frame;
+            return true;
         }
-        queue += frame;
+        if (!place(group, port, frame)) return false;
+        if (setting_.shares) {
+            share(port, priority)[egress] += frame;
+            queue += frame;
+        }
         return true;
     }
 
@@ -85,9 +88,19 @@ public:
         group.reserve += reserved;
         group.shared += frame - reserved;
         used_ += frame - reserved;
-        if (setting_.shares) share(port, priority)[egress] += frame;
-        queue += frame;
+        if (setting_.shares) {
+            share(port, priority)[egress] += frame;
+            queue += frame;
+        }
         return true;
+    }
+
+    // True when a frame of a lossless group has to go to its headroom, whatever has left elsewhere
+    // without a word.
+    bool surely_full(std::size_t port, int priority, Bytes frame) const {
+        const Group& group = groups_[port * 8 + static_cast<std::size_t>(priority)];
+        const Bytes rest = frame - std::min(frame, setting_.reserve - group.reserve);
+        return rest > 0 && group.shared + rest > most_;
     }
 
     // After an arrival: must the sender of this group stop?
@@ -100,7 +113,9 @@ public:
     // The last bit of a frame has left.
     void release(std::size_t port, int priority, std::size_t egress, Bytes frame) {
         Group& group = groups_[port * 8 + static_cast<std::size_t>(priority)];
-        queues_[egress * 8 + static_cast<std::size_t>(priority)] -= frame;
+        if (setting_.shares || !lossless(priority)) {
+            queues_[egress * 8 + static_cast<std::size_t>(priority)] -= frame;
+        }
         if (setting_.shares && lossless(priority)) share(port, priority)[egress] -= frame;
         const Bytes from_headroom = std::min(frame, group.headroom);
         group.headroom -= from_headroom;
@@ -115,6 +130,13 @@ public:
         const Group& group = groups_[port * 8 + static_cast<std::size_t>(priority)];
         if (group.headroom > 0) return false;
         return group.shared == 0 || group.shared <= threshold() - setting_.xon_offset;
+    }
+
+    // False when the group could not go on whatever had left elsewhere without a word.
+    bool perhaps_under(std::size_t port, int priority) const {
+        const Group& group = groups_[port * 8 + static_cast<std::size_t>(priority)];
+        return group.headroom == 0 &&
+               (group.shared == 0 || group.shared <= most_ - setting_.xon_offset);
     }
 
     // The egress that holds most bytes of a lossless group, the lowest of equals.
@@ -179,6 +201,7 @@ private:
     std::array<std::size_t, 8> share_of_{};  // where a lossless priority's begin
     std::vector<Bytes> shares_;              // by (lossless priority, ingress, egress)
     Bytes pool_ = 0;
+    Bytes most_ = 0;  // the threshold when nothing is stored
     Bytes used_ = 0;
 };
 

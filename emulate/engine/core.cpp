@@ -4,6 +4,9 @@ namespace kvfabric {
 
 namespace {
 
+// Ports whose state fills the nearest caches.
+constexpr std::size_t wide_from = 2'000;
+
 std::size_t index(std::int64_t value) { return static_cast<std::size_t>(value); }
 
 }  // namespace
@@ -19,8 +22,11 @@ Core::Core(FabricSetting fabric, RouteSetting routes, DisciplineSetting discipli
       observation_(ports_.size()), tick_(tick), next_tick_(tick) {
     shape_wire_ = {transport_.mtu + data_overhead, 0, 0, ack_wire, ack_wire, cnp_wire, 0, 0};
     for (std::size_t n = 0; n < nodes_.size(); ++n) add_node(n);
+    for (CorePort& port : ports_) port.in.open(arena_);
+    for (CorePortRest& rest : rest_) rest.pauses_in.open(arena_);
     for (std::size_t p = 0; p < ports_.size(); ++p) add_port(p);
     share_out(1);
+    wide_ = ports_.size() > wide_from;
     latched_.queued.assign(ports_.size(), 0);
     latched_.paused.assign(ports_.size(), 0);
     latched_.utilisation.assign(ports_.size(), 0.0);
@@ -35,6 +41,7 @@ void Core::add_node(std::size_t n) {
     node.leaves = Leaves(node.count);
     node.ports = ports_.data() + node.first;
     node.is_host = fabric_.is_switch[n] == 0;
+    node.lined.resize(node.count / 64 + 1);
     if (node.is_host) return;
     BufferSetting setting = buffer_setting(fabric_, discipline_, n);
     setting.shares = false;  // asked for rarely, and found in the queues
@@ -57,7 +64,11 @@ void Core::add_port(std::size_t p) {
     port.serialiser = Serialiser(fabric_.rate_bps[p]);
     port.delay = fabric_.delay[p] + fabric_.latency[index(fabric_.node[p])];
     rest.marker = Marker(discipline_.kmin[p], discipline_.kmax[p], discipline_.pmax_q32[p]);
-    port.unmarked = rest.marker.unmarked();
+    (discipline_.mark_at_dequeue ? port.unmarked : port.unmarked_behind) = never;
+    (discipline_.mark_at_dequeue ? port.unmarked_behind : port.unmarked) = rest.marker.unmarked();
+    if (by_credits()) port.odd |= by_credit;
+    if (discipline_.watch_detect > 0) port.odd |= watched;
+    port.heeded = by_credits() && !node.is_host;
     port.out.open(ports_[peer].in);
     rest.scheduler = Scheduler(discipline_.strict, discipline_.weight);
     rest.pauses_out.open(rest_[peer].pauses_in);
@@ -280,7 +291,9 @@ Effort Core::effort() const {
     all.flow_bytes = sizeof(CoreRoute) + sizeof(CoreSender) + sizeof(CoreReceiver) +
                      sizeof(CoreFlow) + sizeof(FlowMark) * all.threads;
     std::size_t frames = 0;
-    for (const CorePort& port : ports_) frames += port.in.bytes();
+    for (const CorePort& port : ports_) {
+        frames += port.in.each([](const std::atomic<std::uint64_t>&, std::uint64_t) {});
+    }
     for (const FrameQueue& queue : queues_) frames += queue.bytes();
     all.frame_bytes = static_cast<std::int64_t>(frames);
     all.port_bytes = sizeof(CorePort) + sizeof(CorePortRest) + 8 * sizeof(FrameQueue);

@@ -13,6 +13,7 @@
 #include <memory>
 #include <queue>
 
+#include "core_ahead.hpp"
 #include "core_barrier.hpp"
 #include "core_flow.hpp"
 #include "core_port.hpp"
@@ -104,16 +105,19 @@ private:
     // Who visits some of the nodes, and what it has counted.
     struct alignas(64) Worker {
         Time now = 0;
+        std::uint64_t key = 0;  // of the present event
         std::uint32_t index = 0;
         std::array<Tournament, 2> nodes;                 // by class
         std::array<std::uint64_t, 2> limit{};            // by class: visited up to
         std::array<std::vector<std::uint32_t>, 2> node;  // by class and place in the tournament
         std::priority_queue<Time, std::vector<Time>, std::greater<>> possible;  // completions
+        VisitList ahead;
         std::vector<std::uint32_t> completed;
         std::vector<FlowFact> facts;
         std::vector<FlowMark> marks;  // of each flow
         std::vector<StopFact> stops;
         std::vector<std::uint64_t> words;  // of credits, at one port and instant
+        Arena arena;
         Trail trail;
         Totals totals;
         std::int64_t spans = 0;
@@ -152,6 +156,11 @@ private:
     std::uint64_t stamp(Time time) const {
         return static_cast<std::uint64_t>(time - epoch_) << stamp_shift;
     }
+    std::uint64_t arrival_key(const CorePort& port, std::uint64_t head) const {
+        return (head & ~flag_mask) |
+               std::uint64_t{static_cast<std::uint8_t>(EventKind::arrival)} << kind_shift |
+               port.local;
+    }
     Time time_of(std::uint64_t key) const {
         return epoch_ + static_cast<Time>(key >> stamp_shift);
     }
@@ -161,6 +170,7 @@ private:
     Outlook look_out(Worker& worker);
     void hear(Worker& worker);
     void visit(Worker& worker, Class of, std::uint64_t limit);
+    void fetch_ahead(Worker& worker, std::size_t visit, std::uint64_t limit) const;
     std::uint64_t horizon(const Outlook& outlook, Class of) const;
     void share_out(std::uint32_t threads);
     void work(std::uint32_t worker);
@@ -175,14 +185,19 @@ private:
     void visit_host(Worker& worker, CoreNode& node, std::uint64_t limit);
 
     // A port (core_port.cpp).
-    void start(Worker& worker, CorePort& port, Frame frame, Bytes wire, bool quiet);
+    void start(Worker& worker, CorePort& port, Frame frame, Bytes wire);
     void heed(CorePort& port);
     void stay_idle(Worker& worker, CorePort& port, bool waiting);
-    void unblock(Worker& worker, CorePort& port);
+    void leave_idleness(Worker& worker, CorePort& port, const Frame& frame, Bytes wire);
+    void record(CorePort& port);
+    void record_ticks(CorePort& port);
+    void emptied(CorePort& port, int priority);
     void start_pause(Worker& worker, CorePort& port);
     int finish(Worker& worker, CorePort& port);
     Frame take_arrival(Worker& worker, CorePort& port);
     void wake(Worker& worker, CorePort& port, std::uint64_t word);
+    void announce(Worker& worker, CorePort& port, std::uint64_t head);
+    void tell_other(Worker& worker, CorePort& port, std::uint64_t word);
     void handle(Worker& worker, CoreNode& node, CorePort& port, EventKind kind);
     void look(Worker& worker, CoreNode& node, CorePort& port);
     void obey(Worker& worker, CoreNode& node, CorePort& port);
@@ -191,7 +206,7 @@ private:
     void at(CoreNode& node, Time time, EventKind kind, std::uint32_t port, std::uint32_t lane);
     Event take_timer(CoreNode& node);
     void time_next(CoreNode& node);
-    void told_next(CoreNode& node, CorePort& port);
+    void told_next(Worker& worker, CoreNode& node, CorePort& port);
     void pauses_next(CoreNode& node);
     Bytes wire_of(const Frame& frame) const;
     Sequence sequence_of(const Frame& frame) const;
@@ -213,15 +228,23 @@ private:
 
     // A switch (core_switch.cpp).
     void forward(Worker& worker, CoreNode& node, CorePort& in);
+    bool admit(Worker& worker, CoreNode& node, const CorePort& in, int priority,
+               const CorePort& out, Bytes stored);
+    void enqueue(Worker& worker, CoreNode& node, CorePort& port, const Frame& frame, int priority,
+                 Bytes wire);
     void depart(Worker& worker, CoreNode& node, CorePort& port, int priority,
                 std::uint16_t ingress, Bytes wire);
     Frame dequeue(Worker& worker, CorePort& port, int priority);
+    void catch_up(Worker& worker, CoreNode& node, CorePort& port, std::uint64_t bound);
+    void replay(Worker& worker, CoreNode& node, CorePort& port, std::uint64_t bound);
+    void start_waiting(Worker& worker, CoreNode& node, std::uint64_t limit);
+    void catch_up_all(Worker& worker, CoreNode& node);
     void serve(Worker& worker, CoreNode& node, CorePort& port);
+    void heed_frames(CorePort& port);
+    void count_end(CoreNode& node, CorePort& port);
     void stop(Worker& worker, CoreNode& node, CorePort& in, int priority, std::uint32_t cause);
-    std::uint32_t holder(const CoreNode& node, const CorePort& in, int priority,
-                         const CorePort& out, Bytes stored) const;
-    void settle_quiet(Worker& worker, CoreNode& node, CorePort& port);
-    void grow_exact(Worker& worker, CoreNode& node);
+    std::uint32_t heed_group(CoreNode& node, const CorePort& in, int priority,
+                             const CorePort& out, Bytes stored);
     void join_trail(Worker& worker, const CorePort& port, const Frame& frame);
     void leave_trail(Worker& worker, const CorePort& port, int priority);
     void mark(Worker& worker, CorePort& port, Frame& frame, Bytes queue);
@@ -243,6 +266,7 @@ private:
     void went_back(Worker& worker, std::uint32_t flow);
     std::uint8_t line_up(Worker& worker, CorePort& port);
     void pull(Worker& worker, CoreNode& node, CorePort& port);
+    void send_next(Worker& worker, CoreNode& node, CorePort& port);
     void send(Worker& worker, CoreNode& node, CorePort& port, int priority);
     void receive_data(Worker& worker, CoreNode& node, const Frame& frame);
     Shape shape_of(std::uint32_t flow, Sequence sequence) const;
@@ -255,6 +279,7 @@ private:
 
     // How long a priority of a port has been stopped by now.
     Time held(std::uint32_t port, int priority, Time now) const {
+        if ((ports_[port].once_stopped >> priority & 1) == 0 && !by_credits()) return 0;
         const auto slot = static_cast<std::size_t>(priority);
         return rest_[port].obeys[slot].spent(now) + rest_[port].credits[slot].spent(now);
     }
@@ -264,9 +289,11 @@ private:
     TransportSetting transport_;
     Router router_;
     std::uint64_t seed_ = 0;
-    std::vector<CorePort> ports_;
-    std::vector<CorePortRest> rest_;   // of each port
-    std::vector<FrameQueue> queues_;   // of each port and priority
+    Arena arena_;  // of what is there from the start
+    bool wide_ = false;  // more ports than a cache holds
+    std::vector<CorePort, LargePages<CorePort>> ports_;
+    std::vector<CorePortRest, LargePages<CorePortRest>> rest_;   // of each port
+    std::vector<FrameQueue, LargePages<FrameQueue>> queues_;   // of each port and priority
     std::vector<Trail::Line> lines_;   // of each port and priority: last packets in its queue
     std::vector<CoreNode> nodes_;
     std::vector<DcqcnSetting> control_;  // of each port

@@ -27,7 +27,7 @@ std::uint8_t Core::with_credits(Worker& worker, CorePort& port, std::uint8_t cla
 void Core::repay(Worker& worker, CorePort& ingress, int priority, Bytes wire) {
     const CorePortRest& rest = rest_[ingress.id];
     Time sent = worker.now;
-    if (ingress.faulty) sent = faults_[rest.fault].up(worker.now, rest.credit_flight);
+    if ((ingress.odd & faulty) != 0) sent = faults_[rest.fault].up(worker.now, rest.credit_flight);
     if (sent == never) return;
     const auto blocks = static_cast<std::uint64_t>(credit_blocks(wire - preamble_and_gap));
     tell(worker, ingress,
@@ -38,11 +38,11 @@ void Core::repay(Worker& worker, CorePort& ingress, int priority, Bytes wire) {
 void Core::take_credits(Worker& worker, CoreNode& node, CorePort& port) {
     CorePortRest& rest = rest_[port.id];
     worker.words.clear();
-    const std::uint64_t now = rest.pauses_in.peek() >> stamp_shift;
-    while (rest.pauses_in.peek() >> stamp_shift == now) {
+    const std::uint64_t now = rest.pauses_in.peek(worker.arena) >> stamp_shift;
+    while (rest.pauses_in.peek(worker.arena) >> stamp_shift == now) {
         worker.words.push_back(rest.pauses_in.pop().head);
     }
-    told_next(node, port);
+    told_next(worker, node, port);
     std::sort(worker.words.begin(), worker.words.end());
     for (const std::uint64_t word : worker.words) {
         ++worker.totals.events;

@@ -6,8 +6,8 @@ namespace kvfabric {
 void Core::befall(const std::vector<FaultSetting>& faults) {
     for (const FaultSetting& fault : faults) {
         CorePort& port = ports_[fault.port];
-        if (!port.faulty) {
-            port.faulty = true;
+        if ((port.odd & faulty) == 0) {
+            port.odd |= faulty;
             rest_[port.id].fault = static_cast<std::uint32_t>(faults_.size());
             faults_.emplace_back();
         }

@@ -3,8 +3,8 @@
 // The sending port puts entries in, the receiving port takes them out, and the two may run on
 // different threads: an entry's first word is written last, and the slot behind the newest entry
 // always says that there is none. A ring that is full grows by a second block of twice the size:
-// the writer leaves word of it behind its newest entry and goes on there; the reader frees the
-// first block when it comes to that word.
+// the writer leaves word of it behind its newest entry and goes on there; the reader gives the
+// first block back when it comes to that word.
 #pragma once
 
 #include <atomic>
@@ -12,94 +12,87 @@
 #include <memory>
 
 #include "core_frame.hpp"
+#include "core_memory.hpp"
 
 namespace kvfabric {
 
-// First words that are no entry: nothing here yet, and the rest is in the next block.
+// First words that are no entry: nothing here yet, and the rest is in the block that the second
+// word leads to.
 inline constexpr std::uint64_t flight_empty = ~std::uint64_t{0};
 inline constexpr std::uint64_t flight_moved = flight_empty - 1;
 
-struct FlightBlock {
-    struct Slot {
-        std::atomic<std::uint64_t> head{flight_empty};
-        std::uint64_t body = 0;
-    };
+struct FlightSlot {
+    std::atomic<std::uint64_t> head{flight_empty};
+    std::uint64_t body = 0;
 
-    explicit FlightBlock(std::uint32_t size) : mask(size - 1), slots(new Slot[size]) {}
-    Slot& at(std::uint32_t index) { return slots[index & mask]; }
-
-    std::uint32_t mask;
-    std::unique_ptr<Slot[]> slots;
-    FlightBlock* next = nullptr;
+    static FlightSlot* block(Arena& arena, std::uint32_t size) {
+        auto* const slots = static_cast<FlightSlot*>(arena.take(size * sizeof(FlightSlot)));
+        std::uninitialized_default_construct_n(slots, size);
+        return slots;
+    }
+    FlightSlot* next() const { return reinterpret_cast<FlightSlot*>(body); }
 };
-static_assert(sizeof(FlightBlock::Slot) == 16);
+static_assert(sizeof(FlightSlot) == 16);
 
 class FlightReader {
 public:
-    explicit FlightReader(std::uint32_t size = 4) : block_(new FlightBlock(size)) {}
-    FlightReader(const FlightReader&) = delete;
-    FlightReader& operator=(const FlightReader&) = delete;
-    ~FlightReader() {
-        while (block_ != nullptr) drop_block();
-    }
+    // To be called once. The arenas outlive the ring.
+    void open(Arena& arena) { slots_ = FlightSlot::block(arena, mask_ + 1); }
 
     // The first word of the oldest entry, or flight_empty.
-    std::uint64_t peek() {
-        std::uint64_t head = first();
+    std::uint64_t peek(Arena& arena) {
+        std::uint64_t head = front()->head.load(std::memory_order_acquire);
         while (head == flight_moved) [[unlikely]] {
-            drop_block();
-            head = first();
+            FlightSlot* const old = slots_;
+            slots_ = front()->next();
+            arena.give(old, (mask_ + 1) * sizeof(FlightSlot));
+            mask_ = 2 * mask_ + 1;
+            head = front()->head.load(std::memory_order_acquire);
         }
         return head;
+    }
+
+    // Where the oldest entry is, once it has been peeked at.
+    const FlightSlot* front() const {
+        return &slots_[index_.load(std::memory_order_relaxed) & mask_];
     }
 
     // Takes out the oldest entry; there is one, and it has been peeked at.
     Frame pop() {
         const std::uint32_t index = index_.load(std::memory_order_relaxed);
-        const FlightBlock::Slot& slot = block_->at(index);
+        const FlightSlot& slot = slots_[index & mask_];
         const Frame frame{slot.head.load(std::memory_order_relaxed), slot.body};
         index_.store(index + 1, std::memory_order_release);
         return frame;
     }
 
-    // Hands every entry's first word, which may be changed, and its second one to see.
+    // Hands every entry's first word, which may be changed, and its second one to see. Returns the
+    // bytes of all blocks.
     template <typename See>
-    void each(See&& see) const {
-        FlightBlock* block = block_;
+    std::size_t each(See&& see) const {
+        FlightSlot* slots = slots_;
+        std::uint32_t mask = mask_;
+        std::size_t total = mask + std::size_t{1};
         for (std::uint32_t i = index_.load();; ++i) {
-            const std::uint64_t head = block->at(i).head.load();
-            if (head == flight_empty) return;
+            FlightSlot& slot = slots[i & mask];
+            const std::uint64_t head = slot.head.load();
+            if (head == flight_empty) return total * sizeof(FlightSlot);
             if (head == flight_moved) {
-                block = block->next;
+                slots = slot.next();
+                mask = 2 * mask + 1;
+                total += mask + std::size_t{1};
                 --i;
                 continue;
             }
-            see(block->at(i).head, block->at(i).body);
+            see(slot.head, slot.body);
         }
-    }
-
-    std::size_t bytes() const {
-        std::size_t total = 0;
-        for (const FlightBlock* block = block_; block != nullptr; block = block->next) {
-            total += sizeof(FlightBlock) + (block->mask + 1) * sizeof(FlightBlock::Slot);
-        }
-        return total;
     }
 
 private:
     friend class FlightWriter;
 
-    std::uint64_t first() const {
-        return block_->at(index_.load(std::memory_order_relaxed))
-            .head.load(std::memory_order_acquire);
-    }
-    void drop_block() {
-        FlightBlock* old = block_;
-        block_ = old->next;
-        delete old;
-    }
-
-    FlightBlock* block_;
+    FlightSlot* slots_ = nullptr;
+    std::uint32_t mask_ = 3;
     std::atomic<std::uint32_t> index_{0};
 };
 
@@ -107,36 +100,40 @@ class FlightWriter {
 public:
     // To be called once, before the first entry.
     void open(const FlightReader& reader) {
-        block_ = reader.block_;
-        room_ = block_->mask;
+        slots_ = reader.slots_;
+        room_ = mask_ = reader.mask_;
     }
 
-    void push(std::uint64_t head, std::uint64_t body, const FlightReader& reader) {
-        if (room_ == 0) [[unlikely]] make_room(reader);
-        block_->at(tail_ + 1).head.store(flight_empty, std::memory_order_relaxed);
-        FlightBlock::Slot& slot = block_->at(tail_);
+    void push(std::uint64_t head, std::uint64_t body, const FlightReader& reader, Arena& arena) {
+        if (room_ == 0) [[unlikely]] make_room(reader, arena);
+        slots_[(tail_ + 1) & mask_].head.store(flight_empty, std::memory_order_relaxed);
+        FlightSlot& slot = slots_[tail_ & mask_];
         slot.body = body;
         slot.head.store(head, std::memory_order_release);
         ++tail_;
         --room_;
     }
 
+    // Asks for the memory of the next entry.
+    void fetch() const { fetch_lines(&slots_[tail_ & mask_], 32); }
+
 private:
     // One slot stays free: the one that says that there is nothing behind the newest entry.
-    void make_room(const FlightReader& reader) {
+    void make_room(const FlightReader& reader, Arena& arena) {
         const std::uint32_t taken = tail_ - reader.index_.load(std::memory_order_acquire);
-        if (taken < block_->mask) {
-            room_ = block_->mask - taken;
+        if (taken < mask_) {
+            room_ = mask_ - taken;
             return;
         }
-        FlightBlock* const full = block_;
-        block_ = new FlightBlock((full->mask + 1) * 2);
-        full->next = block_;
-        full->at(tail_).head.store(flight_moved, std::memory_order_release);
-        room_ = block_->mask;
+        FlightSlot& last = slots_[tail_ & mask_];
+        room_ = mask_ = 2 * mask_ + 1;
+        slots_ = FlightSlot::block(arena, mask_ + 1);
+        last.body = reinterpret_cast<std::uint64_t>(slots_);
+        last.head.store(flight_moved, std::memory_order_release);
     }
 
-    FlightBlock* block_ = nullptr;
+    FlightSlot* slots_ = nullptr;
+    std::uint32_t mask_ = 0;
     std::uint32_t tail_ = 0;
     std::uint32_t room_ = 0;
 };

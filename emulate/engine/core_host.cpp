@@ -5,7 +5,7 @@ namespace kvfabric {
 
 void Core::visit_host(Worker& worker, CoreNode& node, std::uint64_t limit) {
     for (;;) {
-        const std::uint64_t next = node.next();
+        const std::uint64_t next = node.next_event();
         if (next >= limit) break;
         worker.now = time_of(next);
         CorePort& port = node.ports[next & local_mask];
@@ -24,12 +24,12 @@ void Core::visit_host(Worker& worker, CoreNode& node, std::uint64_t limit) {
         } else if (kind == EventKind::sent) {
             if (finish(worker, port) < 8) serviced(worker, port);
             pull(worker, node, port);
-            if (port.sent_key == idle_key) port.refresh();
+            if (!port.busy() || !port.heeded) port.refresh();
         } else {
             handle(worker, node, port, kind);
         }
     }
-    worker.nodes[hosts].set(node.slot, node.next());
+    worker.nodes[hosts].set(node.slot, node.next_event());
 }
 
 // The last bit of a frame of this host has left.
@@ -151,20 +151,26 @@ std::uint8_t Core::line_up(Worker& worker, CorePort& port) {
     const std::uint8_t ready = rest.nic.ready(pairs, of, worker.now);
     const auto gone = static_cast<std::uint8_t>(before & ~rest.nic.lined() & of);
     for (int priority = 0; gone >> priority != 0; ++priority) {
-        if ((gone >> priority & 1) != 0) rest.scheduler.emptied(priority);
+        if ((gone >> priority & 1) != 0) emptied(port, priority);
     }
     return ready;
 }
 
 // The port may be free: what the scheduler picks; of one class, answers go before data.
 void Core::pull(Worker& worker, CoreNode& node, CorePort& port) {
-    if (port.left_by(worker.now)) finish(worker, port);
-    if (port.busy()) {
-        const bool next = (port.backlog | port.notify) != 0 || !rest_[port.id].nic.idle();
-        if (port.quiet && next) heed(port);
-        return;
+    if (port.busy() && !port.heeded) {
+        if (port.left_by(worker.now)) {
+            finish(worker, port);
+        } else if ((port.backlog | port.notify) != 0 || !rest_[port.id].nic.idle()) {
+            heed(port);
+        }
     }
+    if (!port.busy()) send_next(worker, node, port);
+}
+
+void Core::send_next(Worker& worker, CoreNode& node, CorePort& port) {
     if (port.notify != 0) [[unlikely]] {
+        port.heeded = true;
         start_pause(worker, port);
         return;
     }
@@ -182,8 +188,11 @@ void Core::pull(Worker& worker, CoreNode& node, CorePort& port) {
         stay_idle(worker, port, (port.backlog | rest.nic.lined()) != 0);
         return;
     }
-    const int priority =
-        rest.scheduler.pick(eligible, [&](int p) { return head_bytes(port, p); });
+    int priority = std::countr_zero(eligible);
+    if ((eligible & (eligible - 1)) != 0) {
+        port.shared = true;
+        priority = rest.scheduler.pick(eligible, [&](int p) { return head_bytes(port, p); });
+    }
     if ((port.backlog & bit(priority)) == 0) {
         send(worker, node, port, priority);
         return;
@@ -191,14 +200,15 @@ void Core::pull(Worker& worker, CoreNode& node, CorePort& port) {
     FrameQueue& queue = port.queues[priority];
     const Frame frame = queue.pop();
     const Bytes wire = wire_of(frame);
-    observation_.queues[port.id].hold(port.waiting, ticks_);
+    record(port);
     queue.wire -= wire;
     port.waiting -= wire;
     if (queue.empty()) {
         port.backlog &= static_cast<std::uint8_t>(~bit(priority));
-        if ((rest.nic.lined() & bit(priority)) == 0) rest.scheduler.emptied(priority);
+        if ((rest.nic.lined() & bit(priority)) == 0) emptied(port, priority);
     }
-    start(worker, port, frame, wire, port.backlog == 0 && rest.nic.idle());
+    port.heeded = port.backlog != 0 || !rest.nic.idle();
+    start(worker, port, frame, wire);
 }
 
 // The first in line of a priority sends one packet.
@@ -224,11 +234,10 @@ void Core::send(Worker& worker, CoreNode& node, CorePort& port, int priority) {
     sender.blame.start(worker.now, held(port.id, priority, worker.now), again, last);
     worker.totals.bytes_sent += payload;
     rest.nic.review(pairs, flow, worker.now);
-    if (((rest.nic.lined() | port.backlog) >> priority & 1) == 0) {
-        rest.scheduler.emptied(priority);
-    }
+    if (((rest.nic.lined() | port.backlog) >> priority & 1) == 0) emptied(port, priority);
     arm(node, flow);
-    start(worker, port, frame, wire, false);
+    port.heeded = true;
+    start(worker, port, frame, wire);
 }
 
 Shape Core::shape_of(std::uint32_t flow, Sequence sequence) const {
@@ -286,12 +295,13 @@ void Core::answer(Worker& worker, CoreNode& node, std::uint32_t flow, Shape shap
     port.most_waiting = std::max(port.most_waiting, port.waiting + wire);
     const std::uint8_t others = port.notify | port.backlog | (port.paused & bit(priority));
     if (!port.busy() && others == 0 && !by_credits() && rest_[port.id].nic.idle()) {
-        start(worker, port, frame, wire, true);
+        port.heeded = false;
+        start(worker, port, frame, wire);
         return;
     }
     FrameQueue& queue = port.queues[priority];
-    observation_.queues[port.id].hold(port.waiting, ticks_);
-    queue.push(frame);
+    record(port);
+    queue.push(frame, worker.arena);
     queue.wire += wire;
     port.waiting += wire;
     port.backlog |= bit(priority);

@@ -22,7 +22,7 @@ public:
           keys_(std::max(groups_ * leaf_group, std::size_t{1}), idle_key),
           least_(groups_, idle_key) {}
 
-    std::uint64_t* keys() { return keys_.data(); }
+    const std::uint64_t* keys() const { return keys_.data(); }
 
     void set(std::size_t leaf, std::uint64_t key) {
         keys_[leaf] = key;

@@ -24,41 +24,36 @@ inline Sequence Core::sequence_of(const Frame& frame) const {
 
 // When the last bit of a frame that starts now has left.
 inline Time Core::serialise(Worker& worker, CorePort& port, Bytes wire) {
-    if (port.faulty) [[unlikely]] {
-        port.serialiser.pace(faults_[rest_[port.id].fault].per_byte_q16(worker.now,
-                                                                    rest_[port.id].per_byte_q16));
+    if ((port.odd & faulty) != 0) [[unlikely]] {
+        port.serialiser.pace(faults_[rest_[port.id].fault].per_byte_q16(
+            worker.now, rest_[port.id].per_byte_q16));
     }
     return port.serialiser.finish(worker.now, wire);
 }
 
-// The port sends a frame: when it arrives, and whether it is lost on the way, is known now. It is
-// quiet when nothing follows from its end but that the port and its memory are free.
+// The port sends a frame: when it arrives, and whether it is lost on the way, is known now.
 [[gnu::always_inline]] inline void Core::start(Worker& worker, CorePort& port, Frame frame,
-                                               Bytes wire, bool quiet) {
-    if (by_credits()) [[unlikely]] {
-        rest_[port.id].credits[slot(frame.priority())].take(wire - preamble_and_gap);
-    }
+                                               Bytes wire) {
+    if (port.odd != 0) [[unlikely]] leave_idleness(worker, port, frame, wire);
     const Time end = serialise(worker, port, wire);
     const Time arrival = end + port.delay;
     port.serving = static_cast<std::uint8_t>(frame.priority());
     port.serving_ingress = static_cast<std::uint16_t>(frame.stamp());
     port.serving_wire = static_cast<std::uint32_t>(wire);
     port.began = worker.now;
-    port.quiet = quiet;
-    if (port.blocked) [[unlikely]] unblock(worker, port);
     port.busy_time += end - worker.now;
     port.sent_bytes += wire;
     ++port.sent_packets;
-    if (!quiet) {
-        port.sent_key = key(end, EventKind::sent, port.local);
-        port.refresh();
-    }
+    port.sent_key = key(end, EventKind::sent, port.local);
+    if (port.heeded) port.refresh();
     frame.stamp(static_cast<std::uint64_t>(arrival - epoch_));
-    if (port.faulty && loses(port, frame, worker.now, arrival)) [[unlikely]] frame.lose();
-    port.out.push(frame.head, frame.body, port.peer->in);
+    if ((port.odd & faulty) != 0 && loses(port, frame, worker.now, arrival)) [[unlikely]] {
+        frame.lose();
+    }
+    port.out.push(frame.head, frame.body, port.peer->in, worker.arena);
     // If the peer may have taken the frame before this one, it may not know of this one.
     if (port.latest <= worker.limit[port.peer_at_host ? hosts : switches]) {
-        wake(worker, *port.peer, frame.head);
+        announce(worker, *port.peer, frame.head);
     }
     port.latest = frame.head;
     if (port.peer_at_host && frame.shape() == Shape::last) worker.possible.push(arrival);
@@ -68,7 +63,6 @@ inline Time Core::serialise(Worker& worker, CorePort& port, Bytes wire) {
 [[gnu::always_inline]] inline int Core::finish(Worker& worker, CorePort& port) {
     const int priority = port.serving;
     port.sent_key = idle_key;
-    port.quiet = false;
     ++worker.totals.events;
     port.serving = 8;
     return priority;
@@ -76,30 +70,43 @@ inline Time Core::serialise(Worker& worker, CorePort& port, Bytes wire) {
 
 // The port has found nothing that it may send.
 inline void Core::stay_idle(Worker& worker, CorePort& port, bool waiting) {
-    if (waiting == port.blocked) return;
-    port.blocked = waiting;
+    if (waiting == ((port.odd & blocked) != 0)) return;
+    port.odd ^= blocked;
     rest_[port.id].blocked.idle(worker.now, waiting);
 }
 
-inline void Core::unblock(Worker& worker, CorePort& port) {
-    port.blocked = false;
-    rest_[port.id].blocked.end(worker.now);
+// The ends of the port's frames are events from now on.
+inline void Core::heed(CorePort& port) {
+    port.heeded = true;
+    port.refresh();
 }
 
-// Something may follow from the end of the frame in service: it becomes an event.
-inline void Core::heed(CorePort& port) {
-    port.quiet = false;
-    port.sent_key = key(port.serialiser.end(), EventKind::sent, port.local);
-    port.refresh();
+// What has waited up to now is recorded before it changes.
+[[gnu::always_inline]] inline void Core::record(CorePort& port) {
+    if (port.seen != ticks_) [[unlikely]] record_ticks(port);
+}
+
+// The class has no frame left; a scheduler that never had a choice has nothing saved for it.
+inline void Core::emptied(CorePort& port, int priority) {
+    if (port.shared) [[unlikely]] rest_[port.id].scheduler.emptied(priority);
+}
+
+// What has happened at a port whose frames' ends are no events, before the bound.
+[[gnu::always_inline]] inline void Core::catch_up(Worker& worker, CoreNode& node, CorePort& port,
+                                                  std::uint64_t bound) {
+    if (port.sent_key >= bound) return;
+    if ((port.backlog | port.notify) != 0) {
+        replay(worker, node, port, bound);
+    } else if (const int priority = finish(worker, port); priority < 8) {
+        node.buffer->release(port.serving_ingress, priority, port.local,
+                             Bytes{port.serving_wire} - preamble_and_gap);
+    }
 }
 
 [[gnu::always_inline]] inline Frame Core::take_arrival(Worker& worker, CorePort& port) {
     const Frame frame = port.in.pop();
-    const std::uint64_t next = port.in.peek();
-    port.arrival_key =
-        next == flight_empty
-            ? idle_key
-            : (next & ~flag_mask) | key(epoch_, EventKind::arrival, port.local);
+    const std::uint64_t next = port.in.peek(worker.arena);
+    port.arrival_key = next == flight_empty ? idle_key : arrival_key(port, next);
     port.refresh();
     ++worker.totals.events;
     if (frame.lost()) [[unlikely]] {

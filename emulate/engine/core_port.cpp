@@ -5,6 +5,7 @@ namespace kvfabric {
 
 // All events but the end of a frame and its arrival.
 void Core::handle(Worker& worker, CoreNode& node, CorePort& port, EventKind kind) {
+    if (!node.is_host) catch_up(worker, node, port, worker.key);
     if (kind == EventKind::pause) {
         if (by_credits()) {
             take_credits(worker, node, port);
@@ -48,28 +49,55 @@ void Core::look(Worker& worker, CoreNode& node, CorePort& port) {
     }
 }
 
-// Something is on its way to a port: its next events follow from what is in flight. Another
-// worker is told; it will look when this phase is over.
+// The ticks that have passed since what waits was recorded.
+void Core::record_ticks(CorePort& port) {
+    port.seen = ticks_;
+    observation_.queues[port.id].hold(port.waiting, ticks_);
+}
+
+// Another worker's port is told of when this phase is over.
+void Core::tell_other(Worker& worker, CorePort& port, std::uint64_t word) {
+    const CoreNode& at = nodes_[port.node];
+    worker.woken[worker.phase][at.worker].push_back(&port);
+    std::uint64_t& least = worker.woken_least[at.is_host ? hosts : switches];
+    least = std::min(least, word & ~flag_mask);
+}
+
+// A frame is on its way to a port, which may know of none.
+void Core::announce(Worker& worker, CorePort& port, std::uint64_t head) {
+    CoreNode& node = nodes_[port.node];
+    if (node.worker != worker.index) {
+        tell_other(worker, port, head);
+    } else if (port.arrival_key == idle_key) {
+        port.arrival_key = arrival_key(port, head);
+        port.refresh();
+        worker.nodes[node.is_host ? hosts : switches].lower(node.slot, port.arrival_key);
+    }
+}
+
+// Something is on its way to a port: its next events follow from what is in flight.
 void Core::wake(Worker& worker, CorePort& port, std::uint64_t word) {
-    if (const CoreNode& at = nodes_[port.node]; at.worker != worker.index) {
-        worker.woken[worker.phase][at.worker].push_back(&port);
-        std::uint64_t& least = worker.woken_least[at.is_host ? hosts : switches];
-        least = std::min(least, word & ~flag_mask);
+    CoreNode& node = nodes_[port.node];
+    if (node.worker != worker.index) {
+        tell_other(worker, port, word);
         return;
     }
-    const std::uint64_t frame = port.in.peek();
-    if (frame != flight_empty) {
-        port.arrival_key = (frame & ~flag_mask) | key(epoch_, EventKind::arrival, port.local);
+    if (const std::uint64_t head = port.in.peek(worker.arena); head != flight_empty) {
+        port.arrival_key = arrival_key(port, head);
+        port.refresh();
     }
-    const std::uint64_t pause = rest_[port.id].pauses_in.peek();
-    if (pause != flight_empty) {
-        rest_[port.id].pause_key =
-            (pause & ~flag_mask) | key(epoch_, EventKind::pause, port.local);
-        pauses_next(nodes_[port.node]);
-    }
-    port.refresh();
-    const CoreNode& node = nodes_[port.node];
+    told_next(worker, node, port);
     worker.nodes[node.is_host ? hosts : switches].set(node.slot, node.next());
+}
+
+// What a frame meets that starts at a port which is not plain.
+void Core::leave_idleness(Worker& worker, CorePort& port, const Frame& frame, Bytes wire) {
+    CorePortRest& rest = rest_[port.id];
+    if ((port.odd & blocked) != 0) {
+        port.odd &= static_cast<std::uint8_t>(~blocked);
+        rest.blocked.end(worker.now);
+    }
+    if (by_credits()) rest.credits[slot(frame.priority())].take(wire - preamble_and_gap);
 }
 
 // One frame tells the present state of every class that changed or is due.
@@ -79,7 +107,7 @@ void Core::start_pause(Worker& worker, CorePort& port) {
     port.sent_key = key(end, EventKind::sent, port.local);
     port.serving_wire = static_cast<std::uint32_t>(pause_wire);
     port.began = worker.now;
-    if (port.blocked) unblock(worker, port);
+    stay_idle(worker, port, false);
     port.busy_time += end - worker.now;
     port.sent_bytes += pause_wire;
     ++port.sent_packets;
@@ -89,7 +117,7 @@ void Core::start_pause(Worker& worker, CorePort& port) {
                                    << stamp_shift |
                                std::uint64_t{port.notify} << 8 | port.stopping | port.storming;
     port.notify = 0;
-    if (port.faulty &&
+    if ((port.odd & faulty) != 0 &&
         faults_[rest_[port.id].fault].down(worker.now, end + fabric_.delay[port.id])) {
         return;
     }
@@ -99,7 +127,7 @@ void Core::start_pause(Worker& worker, CorePort& port) {
 // Word of a pause or of credits travels to the peer.
 void Core::tell(Worker& worker, CorePort& port, std::uint64_t word) {
     CorePortRest& rest = rest_[port.id];
-    rest.pauses_out.push(word, 0, rest_[port.peer->id].pauses_in);
+    rest.pauses_out.push(word, 0, rest_[port.peer->id].pauses_in, worker.arena);
     if (rest.latest_pause <= worker.limit[port.peer_at_host ? hosts : switches]) {
         wake(worker, *port.peer, word);
     }
@@ -110,7 +138,7 @@ void Core::tell(Worker& worker, CorePort& port, std::uint64_t word) {
 void Core::obey(Worker& worker, CoreNode& node, CorePort& port) {
     CorePortRest& rest = rest_[port.id];
     const std::uint64_t word = rest.pauses_in.pop().head;
-    told_next(node, port);
+    told_next(worker, node, port);
     if (node.is_host) touch(worker, port.id);
     const auto told = static_cast<std::uint8_t>(word >> 8);
     const auto stopped = static_cast<std::uint8_t>(word);
@@ -120,6 +148,7 @@ void Core::obey(Worker& worker, CoreNode& node, CorePort& port) {
         PauseReceiver& receiver = rest.obeys[slot(priority)];
         if ((stopped & bit(priority)) != 0) {
             receiver.stop(worker.now, rest.pause);
+            port.once_stopped |= bit(priority);
             port.paused |= bit(priority);
             rest.watchdogs[slot(priority)].stopped(worker.now);
             if ((rest.expiry_due & bit(priority)) == 0) {
@@ -178,9 +207,9 @@ Event Core::take_timer(CoreNode& node) {
 }
 
 // The port's next word of its peer.
-void Core::told_next(CoreNode& node, CorePort& port) {
+void Core::told_next(Worker& worker, CoreNode& node, CorePort& port) {
     CorePortRest& rest = rest_[port.id];
-    const std::uint64_t next = rest.pauses_in.peek();
+    const std::uint64_t next = rest.pauses_in.peek(worker.arena);
     rest.pause_key = next == flight_empty
                          ? idle_key
                          : (next & ~flag_mask) | key(epoch_, EventKind::pause, port.local);

@@ -28,34 +28,45 @@ namespace kvfabric {
 inline constexpr int kind_shift = 16;
 inline constexpr std::uint64_t local_mask = (std::uint64_t{1} << kind_shift) - 1;
 
+// What makes a port more than a plain queue.
+enum Odd : std::uint8_t {
+    faulty = 1,      // something befalls its link at some time
+    blocked = 2,     // idle while frames wait
+    by_credit = 4,   // it sends by credits
+    watched = 8,     // it has watchdogs
+};
+
 struct alignas(64) CorePort {
-    // The next events here.
-    std::uint64_t sent_key = idle_key;  // idle_key: it sends nothing, or nothing follows then
+    // What comes in.
     std::uint64_t arrival_key = idle_key;
     Leaves* leaves = nullptr;  // of its node
-    CorePort* peer = nullptr;
-    FrameQueue* queues = nullptr;  // of its priorities
+    FlightReader in;
     std::uint32_t node = 0;
     std::uint32_t id = 0;
-    FlightReader in;
+    std::uint16_t local = 0;    // its number at its node
+    std::uint8_t stopping = 0;  // priorities of which this port has stopped the peer
+    std::uint8_t storming = 0;  // priorities stopped whatever the buffer says
 
+    // What goes out.
+    std::uint8_t odd = 0;
+    std::uint8_t notify = 0;    // priorities whose pause state must be told to the peer
+    std::uint8_t backlog = 0;   // priorities with waiting frames
+    std::uint8_t paused = 0;    // priorities stopped by the peer
+    std::uint64_t sent_key = idle_key;  // of the frame in service, idle_key: it sends nothing
     Serialiser serialiser;
     Time delay = 0;  // propagation and, at a switch, the pipeline
     FlightWriter out;
     std::uint64_t latest = 0;  // first word of the last frame that started
+    CorePort* peer = nullptr;
+    FrameQueue* queues = nullptr;  // of its priorities
 
-    std::uint16_t local = 0;    // its number at its node
-    std::uint8_t backlog = 0;   // priorities with waiting frames
-    std::uint8_t paused = 0;    // priorities stopped by the peer
-    std::uint8_t stopping = 0;  // priorities of which this port has stopped the peer
-    std::uint8_t notify = 0;    // priorities whose pause state must be told to the peer
-    std::uint8_t storming = 0;  // priorities stopped whatever the buffer says
     bool peer_at_host = false;
-    bool faulty = false;   // something befalls its link at some time
-    bool blocked = false;  // idle while frames wait
+    bool heeded = false;       // the ends of its frames are events
+    bool shared = false;       // its scheduler has had a choice
+    std::uint8_t once_stopped = 0;  // priorities that have ever been stopped by the peer
+    std::uint32_t heed_left = 0;    // so many ends of frames are events, at a switch
 
     // The frame in service.
-    bool quiet = false;        // nothing follows from its end but that the port is free: no event
     std::uint8_t serving = 8;  // its priority, 8 for none or a pause frame
     std::uint16_t serving_ingress = 0;
     std::uint32_t serving_wire = 0;
@@ -64,21 +75,23 @@ struct alignas(64) CorePort {
 
     Bytes waiting = 0;
     Bytes most_waiting = 0;
+    std::int64_t seen = 0;  // ticks for which what waits has been recorded
     // Of what has started, up to its end.
     Bytes sent_bytes = 0;
     std::int64_t sent_packets = 0;
     Time busy_time = 0;
-    Bytes unmarked = 0;  // no longer queue than this is ever marked
+    Bytes unmarked = 0;  // no longer queue than this is ever marked, on coming and
+    Bytes unmarked_behind = 0;  // on leaving
 
     // Also true when the frame has left, and nobody has had to know yet.
-    bool busy() const { return sent_key != idle_key || quiet; }
+    bool busy() const { return sent_key != idle_key; }
     // Of what has started, what is still to come after the events of this instant.
     Time busy_after(Time now) const {
         return busy() ? std::max<Time>(0, serialiser.end() - now) : 0;
     }
     bool serving_at(Time now) const { return busy() && !left_by(now); }
-    bool left_by(Time now) const { return quiet && serialiser.end() <= now; }
-    void refresh() { leaves->set(local, std::min(sent_key, arrival_key)); }
+    bool left_by(Time now) const { return busy() && !heeded && serialiser.end() <= now; }
+    void refresh() { leaves->set(local, heeded ? std::min(sent_key, arrival_key) : arrival_key); }
 };
 
 // What a port needs for pauses, for choosing among classes and for what is rare.
@@ -93,7 +106,7 @@ struct CorePortRest {
     std::uint8_t expiry_due = 0;       // priorities whose pause has a timer
     std::uint32_t fault = 0;           // into the engine's faults, if it is faulty
     std::uint64_t pause_key = idle_key;  // when the next pause frame takes effect
-    FlightReader pauses_in{2};
+    FlightReader pauses_in;
     FlightWriter pauses_out;
     std::uint64_t latest_pause = 0;
     std::int64_t per_byte_q16 = 0;  // at the full rate
@@ -115,18 +128,21 @@ struct CoreNode {
     Leaves leaves;  // of its ports
     std::uint64_t rare_key = idle_key;   // of timers, sends and pauses
     std::uint64_t pause_key = idle_key;  // the least of its ports'
+    std::uint64_t start_key = idle_key;  // of the next frame that starts without an event
     CorePort* ports = nullptr;
     std::uint32_t first = 0;  // its first port
     std::uint32_t count = 0;
     std::uint32_t slot = 0;      // its place in its worker's tournament
     std::uint32_t worker = 0;
-    std::uint16_t stopping = 0;  // ingress groups that it has stopped
     bool is_host = false;
-    bool exact = false;  // every frame's end is an event: some limit of its memory is near
+    std::vector<std::uint64_t> lined;  // a bit a port: frames may wait behind one in service
     EventQueue timers;   // and sends
     std::optional<SharedBuffer> buffer;
 
-    std::uint64_t next() const { return std::min(leaves.least(), rare_key); }
+    // The next event, and with it the next start.
+    std::uint64_t next_event() const { return std::min(leaves.least(), rare_key); }
+    std::uint64_t next() const { return std::min(next_event(), start_key); }
+    void line(std::uint16_t port) { lined[port / 64u] |= std::uint64_t{1} << port % 64; }
 };
 
 }  // namespace kvfabric

@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "core_frame.hpp"
+#include "core_memory.hpp"
 
 namespace kvfabric {
 
@@ -17,8 +18,9 @@ public:
         return frames_[(first_ + place) & (size_ - 1)];
     }
 
-    void push(const Frame& frame) {
-        if (count_ == size_) [[unlikely]] grow();
+    // The arena outlives the queue.
+    void push(const Frame& frame, Arena& arena) {
+        if (count_ == size_) [[unlikely]] grow(arena);
         frames_[(first_ + count_) & (size_ - 1)] = frame;
         ++count_;
     }
@@ -35,16 +37,18 @@ public:
     Bytes wire = 0;  // of all that wait
 
 private:
-    void grow() {
+    void grow(Arena& arena) {
         const std::uint32_t size = size_ == 0 ? 4 : size_ * 2;
-        std::unique_ptr<Frame[]> frames(new Frame[size]);
+        auto* const frames = static_cast<Frame*>(arena.take(size * sizeof(Frame)));
+        std::uninitialized_default_construct_n(frames, size);
         for (std::uint32_t i = 0; i < count_; ++i) frames[i] = (*this)[i];
-        frames_ = std::move(frames);
+        if (size_ > 0) arena.give(frames_, bytes());
+        frames_ = frames;
         first_ = 0;
         size_ = size;
     }
 
-    std::unique_ptr<Frame[]> frames_;
+    Frame* frames_ = nullptr;
     std::uint32_t first_ = 0;
     std::uint32_t count_ = 0;
     std::uint32_t size_ = 0;

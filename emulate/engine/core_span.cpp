@@ -100,15 +100,61 @@ void Core::hear(Worker& worker) {
 void Core::visit(Worker& worker, Class of, std::uint64_t limit) {
     worker.limit[of] = std::max(worker.limit[of], limit);
     ++worker.spans;
+    worker.ahead.clear();
     worker.nodes[of].below(limit, [&](std::size_t place) {
-        CoreNode& node = nodes_[worker.node[of][place]];
-        ++worker.visits;
+        worker.ahead.add(nodes_[worker.node[of][place]]);
+    });
+    worker.visits += static_cast<std::int64_t>(worker.ahead.nodes());
+    for (std::size_t i = 0; i < worker.ahead.nodes(); ++i) {
+        if (wide_) fetch_ahead(worker, i, limit);
+        CoreNode& node = worker.ahead.node(i);
         if (of == hosts) {
             visit_host(worker, node, limit);
         } else {
             visit_switch(worker, node, limit);
         }
-    });
+    }
+}
+
+// Asks for the memory of the visits that follow: of each frame that is due first at a port the
+// port, then the frame, then where it goes, each one visit after the other.
+void Core::fetch_ahead(Worker& worker, std::size_t visit, std::uint64_t limit) const {
+    VisitList& ahead = worker.ahead;
+    const auto frame = [](const CorePort& port) {
+        const FlightSlot& slot = *port.in.front();
+        return Frame{slot.head.load(std::memory_order_relaxed), slot.body};
+    };
+    const auto out = [&](const Frame& f) -> const CorePort& {
+        const CoreRoute& route = routes_[f.flow()];
+        return ports_[paths_[(is_data(f.shape()) ? route.there : route.back) + f.hop()]];
+    };
+    ahead.list(visit + 5, limit);
+    for (const CorePort* port : ahead.due(visit + 4)) fetch_lines(port, 128);
+    for (const CorePort* port : ahead.due(visit + 3)) fetch_lines(port->in.front(), 16);
+    if (ahead.node(visit).is_host) {
+        for (const CorePort* port : ahead.due(visit + 2)) {
+            const Frame f = frame(*port);
+            if (is_data(f.shape())) {
+                fetch_lines(&receivers_[f.flow()], sizeof(CoreReceiver));
+            } else {
+                fetch_lines(&senders_[f.flow()], sizeof(CoreSender));
+            }
+            fetch_lines(&port->sent_key, 192);
+            fetch_lines(&rest_[port->id].nic, sizeof(Nic));
+        }
+        return;
+    }
+    for (const CorePort* port : ahead.due(visit + 2)) fetch_lines(&routes_[frame(*port).flow()], 16);
+    for (const CorePort* port : ahead.due(visit + 1)) {
+        fetch_lines(&out(frame(*port)), sizeof(CorePort));
+    }
+    for (const CorePort* port : ahead.due(visit)) {
+        const Frame f = frame(*port);
+        const CorePort& to = out(f);
+        fetch_lines(&to.queues[f.priority()], sizeof(FrameQueue));
+        to.out.fetch();
+        fetch_lines(to.peer, 64);
+    }
 }
 
 // How far the nodes of a class can go: nothing that is not on its way reaches them before, and no
@@ -152,6 +198,7 @@ void Core::rebase(Time epoch) {
         port.refresh();
     }
     for (CoreNode& node : nodes_) {
+        move_key(node.start_key);
         pauses_next(node);
         worker_of(node).nodes[node.is_host ? hosts : switches].set(node.slot, node.next());
     }

@@ -3,14 +3,6 @@
 
 namespace kvfabric {
 
-// The last bit of a quiet frame has left, some time ago.
-[[gnu::always_inline]] inline void Core::settle_quiet(Worker& worker, CoreNode& node,
-                                                      CorePort& port) {
-    const int priority = finish(worker, port);
-    node.buffer->release(port.serving_ingress, priority, port.local,
-                         Bytes{port.serving_wire} - preamble_and_gap);
-}
-
 // The last bit of a frame is in.
 [[gnu::always_inline]] inline void Core::forward(Worker& worker, CoreNode& node, CorePort& in) {
     Frame frame = take_arrival(worker, in);
@@ -20,70 +12,105 @@ namespace kvfabric {
     CorePort& out = ports_[paths_[(data ? route.there : route.back) + frame.hop()]];
     const Bytes wire = wire_of(frame);
     const int priority = frame.priority();
-    if (discipline_.watch_detect > 0 && rest_[out.id].watchdogs[slot(priority)].dropping())
+    if ((out.odd & watched) != 0 && rest_[out.id].watchdogs[slot(priority)].dropping())
         [[unlikely]] {
         drop(worker, out, frame, wire, Cause::watchdog);
         return;
     }
-    if (out.left_by(worker.now)) settle_quiet(worker, node, out);
-    SharedBuffer& buffer = *node.buffer;
+    catch_up(worker, node, out, worker.key);
     const Bytes stored = wire - preamble_and_gap;
+    const bool stopped = (in.stopping >> priority & 1) != 0;
     bool over = false;
-    if (node.exact || !buffer.admit_surely(in.local, priority, out.local, stored)) [[unlikely]] {
-        if (!node.exact) grow_exact(worker, node);
-        if (!by_credits() && !buffer.admit(in.local, priority, out.local, stored)) {
+    if (stopped || !node.buffer->admit_surely(in.local, priority, out.local, stored))
+        [[unlikely]] {
+        if (!by_credits() && !admit(worker, node, in, priority, out, stored)) {
             drop(worker, out, frame, wire, Cause::buffer);
             return;
         }
-        over = !by_credits() && buffer.over(in.local, priority) &&
-               (in.stopping & bit(priority)) == 0;
+        over = !by_credits() && !stopped && node.buffer->over(in.local, priority);
     }
     frame.next_hop();
     frame.stamp(in.local);
-    FrameQueue& queue = out.queues[priority];
-    if (data && !discipline_.mark_at_dequeue) {
+    if (out.queues[priority].wire + out.serving_wire > out.unmarked && data) [[unlikely]] {
         const bool own = out.serving == priority;
-        if (queue.wire + (own ? out.serving_wire : 0) > out.unmarked) {
-            mark(worker, out, frame, queue.wire + (own ? out.serialiser.left(worker.now) : 0));
-        }
+        mark(worker, out, frame,
+             out.queues[priority].wire + (own ? out.serialiser.left(worker.now) : 0));
     }
     out.most_waiting = std::max(out.most_waiting, out.waiting + wire);
     const bool at_once =
-        !out.busy() && !by_credits() && ((out.paused >> priority & 1) | out.notify) == 0 &&
-        &in != &out;
+        !out.busy() && &in != &out &&
+        ((out.paused >> priority & 1) | out.notify | (out.odd & by_credit)) == 0;
     if (frame.shape() == Shape::last) [[unlikely]] {
         join_trail(worker, out, frame);
         if (at_once) leave_trail(worker, out, priority);
     }
     if (!at_once) {
-        observation_.queues[out.id].hold(out.waiting, ticks_);
-        queue.push(frame);
-        queue.wire += wire;
-        out.waiting += wire;
-        out.backlog |= bit(priority);
+        enqueue(worker, node, out, frame, priority, wire);
         if ((out.paused & bit(priority)) != 0) [[unlikely]] guard(worker, node, out, priority);
     }
     if (over) [[unlikely]] {
         stop(worker, node, in, priority,
-             holder(node, in, priority, out, at_once ? stored : 0));
+             heed_group(node, in, priority, out, at_once ? stored : 0));
+    } else if (stopped) [[unlikely]] {
+        heed_frames(out);
     }
     if (at_once) {
-        start(worker, out, frame, wire, !node.exact && out.backlog == 0);
-    } else if (out.quiet) {
-        heed(out);
+        if (out.heeded && out.backlog != 0) [[unlikely]] heed_frames(out);
+        start(worker, out, frame, wire);
     } else if (!out.busy()) {
         serve(worker, node, out);
     }
 }
 
-// The egress that holds most bytes of an ingress group, the lowest of equals; out holds as many
-// more as have come in and not been put anywhere yet.
-std::uint32_t Core::holder(const CoreNode& node, const CorePort& in, int priority,
-                           const CorePort& out, Bytes stored) const {
+// Counts the frame, when its group is stopped or some limit is near, with all memory that is free
+// by now. False when there is no room for it.
+bool Core::admit(Worker& worker, CoreNode& node, const CorePort& in, int priority,
+                 const CorePort& out, Bytes stored) {
+    const bool stopped = (in.stopping >> priority & 1) != 0;
+    if (!stopped || !node.buffer->surely_full(in.local, priority, stored)) {
+        catch_up_all(worker, node);
+    }
+    return node.buffer->admit(in.local, priority, out.local, stored);
+}
+
+// The frame waits.
+[[gnu::always_inline]] inline void Core::enqueue(Worker& worker, CoreNode& node, CorePort& port,
+                                                 const Frame& frame, int priority, Bytes wire) {
+    FrameQueue& queue = port.queues[priority];
+    record(port);
+    queue.push(frame, worker.arena);
+    queue.wire += wire;
+    port.waiting += wire;
+    port.backlog |= bit(priority);
+    node.line(port.local);
+    // Of several classes, a later frame may go before those that the port is heeded for.
+    if (port.heeded && port.backlog != bit(priority)) [[unlikely]] heed_frames(port);
+}
+
+// The ends of all frames that are here now, and of one that is about to start, are events.
+void Core::heed_frames(CorePort& port) {
+    if (by_credits()) return;
+    port.heed_left = 2;
+    for (int priority = 0; priority < 8; ++priority) port.heed_left += port.queues[priority].size();
+    heed(port);
+}
+
+// An end that was an event.
+inline void Core::count_end(CoreNode& node, CorePort& port) {
+    if (by_credits() || --port.heed_left > 0) return;
+    port.heeded = false;
+    node.line(port.local);
+}
+
+// A group is stopped: the ends of its frames are events. Returns the egress that holds most of its
+// bytes, the lowest of equals; out holds as many more as have come in and not been put anywhere
+// yet.
+std::uint32_t Core::heed_group(CoreNode& node, const CorePort& in, int priority,
+                               const CorePort& out, Bytes stored) {
     std::uint32_t most_of = 0;
     Bytes most = -1;
     for (std::uint32_t i = 0; i < node.count; ++i) {
-        const CorePort& port = node.ports[i];
+        CorePort& port = node.ports[i];
         Bytes held = &port == &out ? stored : 0;
         if (port.serving == priority && port.serving_ingress == in.local) {
             held += Bytes{port.serving_wire} - preamble_and_gap;
@@ -92,6 +119,7 @@ std::uint32_t Core::holder(const CoreNode& node, const CorePort& in, int priorit
         for (std::uint32_t f = 0; f < queue.size(); ++f) {
             if (queue[f].stamp() == in.local) held += wire_of(queue[f]) - preamble_and_gap;
         }
+        if (held > 0) heed_frames(port);
         if (held > most) {
             most = held;
             most_of = port.id;
@@ -107,25 +135,12 @@ void Core::stop(Worker& worker, CoreNode& node, CorePort& in, int priority,
         {worker.now, true, static_cast<std::uint8_t>(priority), in.peer->id, cause});
     PauseSender& sender = rest_[in.id].stops[slot(priority)];
     sender.stop(worker.now);
-    ++node.stopping;
+    catch_up(worker, node, in, worker.key);
     in.stopping |= bit(priority);
     in.notify |= bit(priority);
     at(node, sender.next(), EventKind::timer, in.id,
        refresh + static_cast<std::uint32_t>(priority));
     serve(worker, node, in);
-}
-
-// From now on, to the end of the visit at least, memory is free at the instant at which it is.
-void Core::grow_exact(Worker& worker, CoreNode& node) {
-    node.exact = true;
-    for (std::uint32_t i = 0; i < node.count; ++i) {
-        CorePort& port = node.ports[i];
-        if (port.left_by(worker.now)) {
-            settle_quiet(worker, node, port);
-        } else if (port.quiet) {
-            heed(port);
-        }
-    }
 }
 
 // A frame has left the switch: its memory is free, and its group may go on.
@@ -139,39 +154,58 @@ void Core::grow_exact(Worker& worker, CoreNode& node) {
     SharedBuffer& buffer = *node.buffer;
     buffer.release(ingress, priority, port.local, wire - preamble_and_gap);
     CorePort& in = node.ports[ingress];
-    if ((in.stopping >> priority & 1) == 0 || !buffer.under(ingress, priority)) return;
+    if ((in.stopping >> priority & 1) == 0 || !buffer.perhaps_under(ingress, priority)) return;
+    catch_up_all(worker, node);
+    if (!buffer.under(ingress, priority)) return;
     rest_[in.id].stops[slot(priority)].resume();
     worker.stops.push_back(
         {worker.now, false, static_cast<std::uint8_t>(priority), in.peer->id, 0});
-    --node.stopping;
     in.stopping &= static_cast<std::uint8_t>(~bit(priority));
     in.notify |= bit(priority);
     serve(worker, node, in);
 }
 
 // Takes the first frame out of a queue.
-inline Frame Core::dequeue(Worker& worker, CorePort& port, int priority) {
+[[gnu::always_inline]] inline Frame Core::dequeue(Worker& worker, CorePort& port, int priority) {
     FrameQueue& queue = port.queues[priority];
     const Frame frame = queue.pop();
     const Bytes wire = wire_of(frame);
-    observation_.queues[port.id].hold(port.waiting, ticks_);
+    record(port);
     queue.wire -= wire;
     port.waiting -= wire;
     if (frame.shape() == Shape::last) [[unlikely]] leave_trail(worker, port, priority);
     if (queue.empty()) {
         port.backlog &= static_cast<std::uint8_t>(~bit(priority));
-        rest_[port.id].scheduler.emptied(priority);
+        emptied(port, priority);
     }
     return frame;
 }
 
+// At all ports, before the present event.
+void Core::catch_up_all(Worker& worker, CoreNode& node) {
+    for (std::uint32_t i = 0; i < node.count; ++i) {
+        catch_up(worker, node, node.ports[i], worker.key);
+    }
+}
+
+// In turn, what left the port and what started then.
+void Core::replay(Worker& worker, CoreNode& node, CorePort& port, std::uint64_t bound) {
+    const Time now = worker.now;
+    do {
+        worker.now = port.serialiser.end();
+        if (const int priority = finish(worker, port); priority < 8) {
+            node.buffer->release(port.serving_ingress, priority, port.local,
+                                 Bytes{port.serving_wire} - preamble_and_gap);
+        }
+        serve(worker, node, port);
+    } while (port.sent_key < bound);
+    worker.now = now;
+}
+
 // The port may be free: pause frames first, then what the scheduler picks.
 void Core::serve(Worker& worker, CoreNode& node, CorePort& port) {
-    if (port.left_by(worker.now)) settle_quiet(worker, node, port);
-    if (port.busy()) {
-        if (port.quiet && (port.backlog | port.notify) != 0) heed(port);
-        return;
-    }
+    if ((port.backlog | port.notify) != 0) node.line(port.local);
+    if (port.busy()) return;
     if (port.notify != 0) {
         start_pause(worker, port);
         return;
@@ -182,17 +216,19 @@ void Core::serve(Worker& worker, CoreNode& node, CorePort& port) {
         stay_idle(worker, port, port.backlog != 0);
         return;
     }
-    Scheduler& scheduler = rest_[port.id].scheduler;
-    const int priority = scheduler.pick(
-        eligible, [&](int p) { return wire_of(port.queues[p].front()); });
+    int priority = std::countr_zero(eligible);
+    if ((eligible & (eligible - 1)) != 0) {
+        port.shared = true;
+        priority = rest_[port.id].scheduler.pick(
+            eligible, [&](int p) { return wire_of(port.queues[p].front()); });
+    }
     Frame frame = dequeue(worker, port, priority);
     const Bytes wire = wire_of(frame);
-    const FrameQueue& queue = port.queues[priority];
-    if (discipline_.mark_at_dequeue && is_data(frame.shape()) &&
-        queue.wire > port.unmarked) {
-        mark(worker, port, frame, queue.wire);
+    const Bytes behind = port.queues[priority].wire;
+    if (behind > port.unmarked_behind && is_data(frame.shape())) [[unlikely]] {
+        mark(worker, port, frame, behind);
     }
-    start(worker, port, frame, wire, !node.exact && port.backlog == 0);
+    start(worker, port, frame, wire);
 }
 
 // A copy of a flow's last packet waits at the port from now on.
@@ -263,10 +299,10 @@ void Core::drop(Worker& worker, CorePort& port, const Frame& frame, Bytes wire, 
 }
 
 void Core::visit_switch(Worker& worker, CoreNode& node, std::uint64_t limit) {
-    node.exact = node.stopping > 0 || by_credits();
     for (;;) {
-        const std::uint64_t next = node.next();
+        const std::uint64_t next = node.next_event();
         if (next >= limit) break;
+        worker.key = next;
         worker.now = time_of(next);
         CorePort& port = node.ports[next & local_mask];
         const auto kind = static_cast<EventKind>(next >> kind_shift & 15);
@@ -275,14 +311,32 @@ void Core::visit_switch(Worker& worker, CoreNode& node, std::uint64_t limit) {
         } else if (kind == EventKind::sent) {
             if (const int priority = finish(worker, port); priority < 8) {
                 depart(worker, node, port, priority, port.serving_ingress, port.serving_wire);
+                count_end(node, port);
             }
             serve(worker, node, port);
-            if (port.sent_key == idle_key) port.refresh();
+            if (!port.busy() || !port.heeded) port.refresh();
         } else {
             handle(worker, node, port, kind);
         }
     }
+    start_waiting(worker, node, limit);
     worker.nodes[switches].set(node.slot, node.next());
+}
+
+// Starts what follows frames that have left before the limit without an event.
+void Core::start_waiting(Worker& worker, CoreNode& node, std::uint64_t limit) {
+    node.start_key = idle_key;
+    for (std::size_t word = 0; word < node.lined.size(); ++word) {
+        for (std::uint64_t left = node.lined[word]; left != 0; left &= left - 1) {
+            CorePort& port = node.ports[word * 64 + static_cast<std::size_t>(std::countr_zero(left))];
+            catch_up(worker, node, port, limit);
+            if (port.busy() && !port.heeded && (port.backlog | port.notify) != 0) {
+                node.start_key = std::min(node.start_key, port.sent_key);
+            } else {
+                node.lined[word] &= ~(left & -left);
+            }
+        }
+    }
 }
 
 }  // namespace kvfabric

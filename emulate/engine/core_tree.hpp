@@ -27,8 +27,14 @@ public:
         while (at > 1) {
             key = std::min(key, keys_[at ^ 1]);
             at >>= 1;
+            if (keys_[at] == key) return;
             keys_[at] = key;
         }
+    }
+
+    // The same for a key that can only be less than before.
+    void lower(std::size_t leaf, std::uint64_t key) {
+        for (std::size_t at = leaves_ + leaf; at > 0 && key < keys_[at]; at >>= 1) keys_[at] = key;
     }
 
     // Visits every leaf whose key is below the limit, in order; a visit may change any keys, but

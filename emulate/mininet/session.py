@@ -38,8 +38,8 @@ Command = Callable[[str, Plan], list[str]]
 
 
 def child_command(process: str, plan: Plan) -> list[str]:
-    """The command line of the C++ drivers; modules of the present folder are not looked at."""
-    return [sys.executable, "-P", "-m", "emulate.mininet.child", process, str(plan.path)]
+    """The command line of the C++ drivers."""
+    return [sys.executable, "-m", "emulate.mininet.child", process, str(plan.path)]
 
 
 class Session:

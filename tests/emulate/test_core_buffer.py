@@ -59,6 +59,52 @@ def test_what_it_surely_admits_fits_and_stops_nobody(steps, hears):
             assert state(late) == state(exact)
 
 
+@given(steps=steps)
+def test_what_it_says_of_one_group_holds_whatever_has_left_of_the_others(steps):
+    exact, late = buffer(), buffer()
+    held, unheard = [], []
+
+    def catch_up():
+        for gone in unheard:
+            late.release(*gone)
+        unheard.clear()
+
+    for ingress, _, egress, size, leave in steps:
+        for _ in range(min(leave, len(held))):
+            gone = held.pop(0)
+            exact.release(*gone)
+            if gone[0] > 0:
+                unheard.append(gone)
+                continue
+            late.release(*gone)
+            assert late.perhaps_under(0, 3) or not exact.under(0, 3)
+        frame = (ingress, 3, egress, size)
+        if ingress > 0 and late.admit_surely(*frame):
+            assert exact.admit(*frame)
+            held.append(frame)
+            continue
+        full = ingress == 0 and late.surely_full(0, 3, size)
+        if not full:
+            catch_up()
+        before = exact.headroom_used(ingress, 3)
+        taken = exact.admit(*frame)
+        assert late.admit(*frame) == taken
+        assert exact.headroom_used(ingress, 3) == late.headroom_used(ingress, 3)
+        if taken:
+            assert not full or exact.headroom_used(0, 3) > before
+            held.append(frame)
+
+
+def test_a_group_is_surely_full_only_above_the_threshold_of_an_empty_memory():
+    shared = buffer()
+    # 4,000 in the reserve; the threshold of the empty pool of 33,000 is 16,500.
+    for _ in range(20):
+        assert not shared.surely_full(0, 3, 500)
+        assert shared.admit(0, 3, 1, 500)
+    assert not shared.surely_full(0, 3, 10_500)
+    assert shared.surely_full(0, 3, 10_501)
+
+
 def test_it_is_sure_of_nothing_once_a_group_would_be_over():
     shared = buffer()
     admitted = 0
