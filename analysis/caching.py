@@ -6,15 +6,24 @@ included, since a cache is warmed by it.
 
 from collections import Counter
 from collections.abc import Sequence
+from math import nan
 from typing import Final
 
 from analysis.breakdown import Breakdown
+from analysis.record import Cell
 from analysis.summary import Sample
 from analysis.wording import NONE, duration, percent
 from topo.unit import show_size
 from traffic.tier import KINDS
 
 _PREFIX: Final = "cache."
+
+
+def known(cell: Cell) -> float:
+    """The share of a seed's prompt tokens that instances still knew; NaN without caches."""
+    totals = cell.manifest.totals
+    asked = totals.get(f"{_PREFIX}prompt_tokens", 0)
+    return totals[f"{_PREFIX}cached_tokens"] / asked if asked else nan
 
 
 def caching(samples: Sequence[Sample]) -> Breakdown:

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from analysis.breakdown import handoff_parts
+from analysis.caching import known
 from analysis.error import SummaryError
 from analysis.fairness import fairness
 from analysis.handoff import window_ps
@@ -221,6 +222,13 @@ _PLAIN: Final = (
         "output tokens within the objectives per GPU-second",
         Unit.DENSITY,
         lambda sample, at, study: density(sample.cells[at], study),
+        more_is_worse=False,
+    ),
+    Measure(
+        "known",
+        "prompt tokens that prefix caches knew",
+        Unit.SHARE,
+        lambda sample, at, _: known(sample.cells[at]),
         more_is_worse=False,
     ),
     Measure("marked", "packets marked", Unit.SHARE, _handed("marked", "packets")),

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from emulate.fluid import FluidEmulator
-from emulate.mininet.dilation import calibration, refuse_wall
+from emulate.mininet.dilation import refuse_wall
 from emulate.mininet.emulator import MininetEmulator, refuse_window
 from emulate.mininet.feed import LEAD_NS, busy_ps
 from emulate.mininet.guard import Verdict
@@ -183,7 +183,7 @@ def on_frames(
     refuse_size(setup.fabric)
     demand_support()
     demand_drivers()
-    chosen = dilation or calibration(setup.fabric, setup.routes, setup.transport.mtu).dilation
+    chosen = dilation or setup.calibration().dilation
     # Nothing waits for a completion here: it may be told a millisecond of the fabric late.
     refuse_window(chosen, PS_PER_MS)
     finish = heard.finish_ps

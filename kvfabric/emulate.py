@@ -24,7 +24,7 @@ from analysis.record import (
     write_study,
 )
 from emulate.mininet.control import controls
-from emulate.mininet.dilation import Calibration, calibration, refuse_wall
+from emulate.mininet.dilation import refuse_wall
 from emulate.mininet.emulator import MininetEmulator, refuse_window
 from emulate.mininet.feed import LEAD_NS, busy_ps
 from emulate.mininet.guard import Control, Verdict
@@ -104,7 +104,7 @@ def outlook(job: CellJob, dilation: int | None, most_s: float) -> Outlook:
     demand_support()
     demand_drivers()
     if dilation is None:
-        found: Calibration = calibration(setup.fabric, setup.routes, setup.transport.mtu)
+        found = setup.calibration()
         dilation, why = found.dilation, found.text()
     else:
         why = f"dilation {dilation:,}: as given"
@@ -176,7 +176,7 @@ def shell(job: CellJob, dilation: int | None, *, memory: bool, base: Path = FOLD
     from mininet.cli import CLI
     from mininet.log import setLogLevel
 
-    chosen = dilation or calibration(setup.fabric, setup.routes, setup.transport.mtu).dilation
+    chosen = dilation or setup.calibration().dilation
     what = f"{job.alternative.scenario.name}: shell"
     with (
         network(setup.fabric, what=what, memory=memory, base=base) as made,

@@ -1,6 +1,7 @@
 """What befalls the instances of a scenario's models, and what a cell keeps of it.
 
-Instances are named by side and number, as in the tables of results: over all models.
+Instances are named by side and number, over all models, as in the tables of results; colocated ones
+by the pool whose GPUs they are.
 """
 
 import re
@@ -16,7 +17,6 @@ from kvfabric.failover import resilience_of
 from kvfabric.scenario import OF_INSTANCES, FaultPart, Scenario
 from traffic.emulator import Table
 from traffic.errand import given_up
-from traffic.mode import ServingError
 from traffic.outage import SIDES, Outage, OutageError, drawn, ordered
 from traffic.resilience import Hazard, Resilience
 from traffic.serving import Outcome
@@ -37,11 +37,6 @@ def hazards_of(scenario: Scenario, placed: Sequence[Placed], seed: int) -> list[
     sizes = [(len(prefill.instances), len(decode.instances)) for prefill, decode in pools]
     if not befalls(scenario):
         return [None] * len(sizes)
-    if scenario.serving.mode != "disaggregated":
-        raise ServingError(
-            f"faults of instances with serving.mode {scenario.serving.mode}: not modelled; write "
-            "mode: disaggregated, or leave these faults out"
-        )
     rules = resilience_of(scenario.failover)
     total = (sum(size[0] for size in sizes), sum(size[1] for size in sizes))
     until_ps = int(scenario.run.limit)

@@ -25,8 +25,8 @@ _CREDITS = (
 )
 _ROUTES = "Routes do not change when a link or switch fails: flows keep their paths and retransmit."
 _DEATHS = (
-    "Instances fail whole and at once; flows that they had released cross the fabric to their end; "
-    "a retried request is computed anew from its prompt."
+    "Instances fail whole and at once; flows that were released cross the fabric to their end; a "
+    "retried request is computed anew from its prompt."
 )
 _FLUID = (
     "The fluid has no queues, pauses, marks, losses or congestion control: rates are max-min fair "

@@ -35,17 +35,17 @@ class Owner(Protocol):
         """An instance died: it has nothing and does nothing any more."""
         ...
 
-    def outlives(self, request: int, side: int) -> bool:
+    def outlives(self, request: int, side: int, /) -> bool:
         """Whether an attempt needs nothing of its instance any more."""
         ...
 
-    def stop(self, request: int, side: int) -> None:
+    def stop(self, request: int, side: int, /) -> None:
         """An attempt is lost with its instance of the side: what it does ends, unnoticed so far.
 
         May be told again, for the other side."""
         ...
 
-    def withdraw(self, request: int, until: int, now: int) -> None:
+    def withdraw(self, request: int, until: int, now: int, /) -> None:
         """Give back what an attempt holds, as if it had not been made; it computed ``until``."""
         ...
 

@@ -12,11 +12,11 @@ times and the memory of its own GPUs. ``prefill`` and ``decode`` of a request ar
 from traffic.batch import batches
 from traffic.holding import Held
 from traffic.instance import Pool
-from traffic.ledger import REJECTED
+from traffic.ledger import FINISHED, REJECTED
 from traffic.loop import Loop
 from traffic.member import Sequence
 from traffic.mode import Serving
-from traffic.policy.choice import REFUSED, View
+from traffic.policy.choice import REFUSED, PolicyError, View
 from traffic.release import Releases
 from traffic.router import Router
 
@@ -54,27 +54,48 @@ class Colocated:
 
     def arrive(self, request: int, now: int) -> None:
         """Choose an instance and wait there; refuse what its memory cannot hold."""
+        ledger = self._ledger
+        ledger.kv_bytes[request] = self._pool[0].kv_bytes(ledger.input_tokens[request])
+        self._place(request, now)
+
+    def _place(self, request: int, now: int) -> None:
         ledger, view = self._ledger, self._view
         tokens, output = ledger.input_tokens[request], ledger.output_tokens[request]
-        ledger.kv_bytes[request] = self._pool[0].kv_bytes(tokens)
         view.now_ps = now
         if self._cache is not None:
             self._cache.expire(now)
         chosen = self._router.prefill(request, view)
-        if chosen == REFUSED:
-            self._loop.finish(request, now, REJECTED)
+        if chosen < 0:
+            self._unplaced(request, chosen, now)
             return
         pool = self._pool[chosen]
         if pool.kv_bytes(tokens + max(output, 1)) > pool.kv_capacity_bytes:
-            self._loop.finish(request, now, REJECTED)
+            self._finish(request, now, REJECTED)
             return
         ledger.prefill[request] = chosen
         view.prefill_requests[chosen] += 1
         view.prefill_tokens[chosen] += tokens
+        self._line_up(request, chosen, now)
+
+    def _line_up(self, request: int, instance: int, now: int) -> None:
+        """A prompt is given to an instance."""
         if self._cache is None:
             self._offer(request, 0, now)
         else:
-            self._cache.fetch(request, tokens, chosen, now, self._offer)
+            tokens = self._ledger.input_tokens[request]
+            self._cache.fetch(request, tokens, instance, now, self._offer)
+
+    def _unplaced(self, request: int, answer: int, now: int) -> None:
+        """The router turned a request away, or found nobody although all are healthy."""
+        if answer != REFUSED:
+            raise PolicyError(
+                f"policy {self._router.service.policy.name}: gave request {request} to nobody; "
+                "answer a colocated instance, or REFUSED"
+            )
+        self._finish(request, now, REJECTED)
+
+    def _finish(self, request: int, now: int, status: int = FINISHED) -> None:
+        self._loop.finish(request, now, status)
 
     def _offer(self, request: int, cached: int, now: int) -> None:
         """Let a prompt join the line of its instance, which knows its first tokens."""
@@ -118,4 +139,4 @@ class Colocated:
         for request in left:
             view.prefill_requests[batch] -= 1
             view.prefill_tokens[batch] -= ledger.input_tokens[request]
-            self._loop.finish(request, now)
+            self._finish(request, now)

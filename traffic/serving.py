@@ -18,13 +18,14 @@ from topo.unit import PS_PER_US
 from traffic.book import Book
 from traffic.caching import prompt_cache
 from traffic.colocated import Colocated
+from traffic.colocated_failover import ColocatedFailover
 from traffic.disaggregated import Disaggregated
 from traffic.emulator import Emulator, Table
 from traffic.failover import Failover
 from traffic.instance import Deployment
 from traffic.ledger import FAILED, REJECTED, Ledger
 from traffic.lookup import Blocks
-from traffic.loop import Crowd, Loop
+from traffic.loop import Crowd, Loop, Station
 from traffic.mode import Serving, ServingError
 from traffic.policy.choice import Policy, check_reach
 from traffic.release import Releases
@@ -162,15 +163,17 @@ def serve_all(
             delay_ps=control_delay_ps,
             later=loop.call,
         )
-        if rules.mode == "colocated":
-            loop.stations.append(Colocated(loop, router, releases, rules))
-            continue
-        check_reach(service.policy, service.hops)
+        station: Station
         hazard = service.hazard
+        if rules.mode != "colocated":
+            check_reach(service.policy, service.hops)
         if hazard is None:
-            loop.stations.append(Disaggregated(loop, router, releases, rules))
+            plain = Colocated if rules.mode == "colocated" else Disaggregated
+            station = plain(loop, router, releases, rules)
         else:
-            loop.stations.append(Failover(loop, router, releases, rules, hazard, toll, seed))
+            guarded = ColocatedFailover if rules.mode == "colocated" else Failover
+            station = guarded(loop, router, releases, rules, hazard, toll, seed)
+        loop.stations.append(station)
     loop.go(until_ps, progress)
     table = ledger.table(book.moments, loop.end_ps)
     before = _number_on(table, services, rules)
@@ -190,7 +193,7 @@ def serve_all(
     found = [
         (spell, int(before[number, side]))
         for number, station in enumerate(loop.stations)
-        if isinstance(station, Failover)
+        if isinstance(station, Failover | ColocatedFailover)
         for side, watch in enumerate(station.attempts.watch)
         for spell in watch.spells
     ]
@@ -202,7 +205,7 @@ def serve_all(
         trips=sum(
             breakers.opened
             for station in loop.stations
-            if isinstance(station, Failover)
+            if isinstance(station, Failover | ColocatedFailover)
             for breakers in station.attempts.breakers
         ),
     )
@@ -223,11 +226,6 @@ def _check(services: Sequence[Service], rules: Serving, control_delay_ps: int) -
         )
     for service in services:
         if rules.mode == "colocated":
-            if service.hazard is not None:
-                raise ServingError(
-                    "faults of instances with serving.mode colocated: not modelled; write "
-                    "mode: disaggregated, or leave the faults out"
-                )
             continue
         prefill, decode = service.deployment.prefill, service.deployment.decode
         shape = (len(prefill.instances), len(decode.instances))

@@ -1,9 +1,10 @@
 """Time dilation: how many times slower than the fabric's clock a run must go on this machine.
 
-Two limits are measured. A sleeping loop wakes late by some microseconds, which must be small
-beside the time of a frame; and one processor forwards so many frames a second, which must be above
-what the fabric's NICs can send at once, over all switches on their paths. The larger of the two is
-taken, rounded up. Whether it was enough the guard decides, not this estimate.
+Three limits are measured. A sleeping loop wakes late by some microseconds, which must be small
+beside the time of a frame; now and then it wakes very late, which queues must bridge; and one
+processor forwards so many frames a second, which must be above what the fabric's NICs can send at
+once, over all switches on their paths. The largest of the three is taken, rounded up. Whether it
+was enough the guard decides, not this estimate.
 """
 
 import contextlib
@@ -16,6 +17,7 @@ from threading import Thread
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from emulate.ideal import FRAME_OVERHEAD
 from emulate.mininet.error import EmulationError
@@ -31,7 +33,11 @@ second over four switches were measured on one core at 2.8 GHz, rounded to the s
 BUSY: Final = 0.5
 """Share of a processor's time that may be planned with; the rest is for bursts and the kernel."""
 
-_SLEEPS: Final = 400
+STALL_NS: Final = 10_000_000
+"""What a run of minutes must expect where a second of measuring saw nothing: stalls of some
+milliseconds are common on virtual machines."""
+
+_SLEEPS: Final = 1500
 _SLEEP_S: Final = 0.0005
 _TIMER_SLACK: Final = 29
 
@@ -40,37 +46,48 @@ _TIMER_SLACK: Final = 29
 class Calibration:
     """What was measured, and the dilation that follows.
 
-    wake_ns: P99 of how much later than asked a sleeping thread woke up. by_clock, by_load: the
-    least dilation that each limit allows.
+    wake_ns, stall_ns: P99 and most of how much later than asked a sleeping thread woke up.
+    by_clock, by_stall, by_load: the least dilation that each limit allows.
     """
 
     wake_ns: int
+    stall_ns: int
     by_clock: int
+    by_stall: int
     by_load: int
 
     @property
     def dilation(self) -> int:
-        """The larger of the two, rounded up to two digits."""
-        return rounded(max(self.by_clock, self.by_load))
+        """The largest of the three, rounded up to two digits."""
+        return rounded(max(self.by_clock, self.by_stall, self.by_load))
 
     def text(self) -> str:
         """How it came about, in one line."""
         return (
-            f"dilation {self.dilation:,}: sleeps end {self.wake_ns / 1000:.3g} us late (P99), "
-            f"which asks for {self.by_clock:,}; forwarding at line rate asks for {self.by_load:,}"
+            f"dilation {self.dilation:,}: sleeps end {self.wake_ns / 1000:.3g} us late (P99) and "
+            f"ask for {self.by_clock:,}; stalls of {self.stall_ns / 1e6:.3g} ms ask for "
+            f"{self.by_stall:,}, forwarding at line rate for {self.by_load:,}"
         )
 
 
 def calibration(
-    fabric: Fabric, routes: Routes, mtu: int, limits: Limits | None = None
+    fabric: Fabric, routes: Routes, mtu: int, bridge_ps: int, limits: Limits | None = None
 ) -> Calibration:
-    """Measure this machine for a fabric, in a quarter of a second; ``mtu``: a packet's payload."""
+    """Measure this machine for a fabric, in about a second.
+
+    mtu: a packet's payload. bridge_ps: what queues bridge, of `emulate.mininet.guard.bridge_ps`.
+    """
     limits = limits or Limits()
-    wake = wake_lateness_ns()
+    late = wake_lateness_ns()
+    wake = int(np.quantile(late, 0.99, method="higher"))
+    stall = max(STALL_NS, int(late.max()))
     fastest = int(fabric.ports.rate_bps.max())
     frame_ps = (mtu + FRAME_OVERHEAD) * 8 * PS_PER_S / fastest
     by_clock = math.ceil(wake * 1000 / (limits.late_p99 * frame_ps))
-    return Calibration(wake, max(by_clock, 1), by_load(fabric, routes, mtu))
+    by_stall = math.ceil(stall * 1000 / max(bridge_ps, 1))
+    return Calibration(
+        wake, stall, max(by_clock, 1), max(by_stall, 1), by_load(fabric, routes, mtu)
+    )
 
 
 def by_load(fabric: Fabric, routes: Routes, mtu: int, cost_ns: int = FRAME_COST_NS) -> int:
@@ -87,8 +104,8 @@ def by_load(fabric: Fabric, routes: Routes, mtu: int, cost_ns: int = FRAME_COST_
     return max(1, math.ceil(frames * switches * cost_ns / 1e9 / BUSY))
 
 
-def wake_lateness_ns() -> int:
-    """P99 of how late sleeps of half a millisecond end, of a thread as a run's processes have."""
+def wake_lateness_ns() -> NDArray[np.int64]:
+    """How late sleeps of half a millisecond end, of a thread as a run's processes have."""
     late: list[int] = []
 
     def sleep() -> None:
@@ -103,7 +120,7 @@ def wake_lateness_ns() -> int:
     thread = Thread(target=sleep)
     thread.start()
     thread.join()
-    return int(np.quantile(np.array(late), 0.99, method="higher"))
+    return np.array(late, np.int64)
 
 
 def rounded(value: int) -> int:

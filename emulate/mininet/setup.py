@@ -13,7 +13,9 @@ from numpy.typing import NDArray
 
 from emulate.discipline import Discipline
 from emulate.fault import Fault
+from emulate.mininet.dilation import Calibration, calibration
 from emulate.mininet.error import EmulationError
+from emulate.mininet.guard import bridge_ps
 from emulate.mininet.network import INTERFACE_MTU, Network
 from emulate.mininet.plan import Plan, packed
 from emulate.packet import OBSERVATION_TICK_PS, PacketEmulator
@@ -76,6 +78,11 @@ class Setup:
             seed=self.seed,
             headrooms=self.headrooms,
         )
+
+    def calibration(self) -> Calibration:
+        """The dilation that this machine needs, measured."""
+        bridge = bridge_ps(self.fabric, self.discipline, self.headroom())
+        return calibration(self.fabric, self.routes, self.transport.mtu, bridge)
 
     def headroom(self) -> NDArray[np.int64]:
         """Bytes of headroom, one entry a port."""

@@ -48,16 +48,19 @@ def test_a_fat_tree_counts_the_switches_between_its_hosts() -> None:
 
 def test_a_machine_is_measured() -> None:
     fabric = _star(2, 100 * G)
-    found = calibration(fabric, equal_cost(fabric), 4096)
-    assert found.wake_ns > 0
-    assert found.dilation >= max(found.by_clock, found.by_load)
+    found = calibration(fabric, equal_cost(fabric), 4096, 2_000_000)
+    assert 0 < found.wake_ns <= found.stall_ns
+    assert found.dilation >= max(found.by_clock, found.by_stall, found.by_load)
+    # Two microseconds of queue bridge the longest stall.
+    assert found.by_stall * 2_000_000 >= found.stall_ns * 1000
     # A quarter of a frame's time is as long as sleeps end late.
     assert found.by_clock * 4178 * 80 / 4 >= found.wake_ns * 1000
 
 
-def test_the_larger_limit_decides() -> None:
-    assert Calibration(1, 120, 3_010).dilation == 3_100
-    assert Calibration(1, 9_900, 30).dilation == 9_900
+def test_the_largest_limit_decides() -> None:
+    assert Calibration(1, 2, 120, 30, 3_010).dilation == 3_100
+    assert Calibration(1, 2, 9_900, 50, 30).dilation == 9_900
+    assert Calibration(1, 2, 9_900, 20_000, 30).dilation == 20_000
 
 
 @given(st.integers(1, 10**9))

@@ -7,6 +7,7 @@ import pytest
 
 from analysis.caching import caching
 from analysis.idle import gpu_time
+from analysis.measure import MEASURES
 from analysis.observed import read_observed
 from analysis.page import page
 from analysis.record import Cell, cell_directory, read_study
@@ -151,6 +152,14 @@ def test_a_comparison_tells_what_each_alternative_found(tmp_path: Path) -> None:
     known = {key: float(row[2].split()[0]) for key, row in rows.items()}
     assert known["leaf-spine hbm", "cache_aware"] > known["leaf-spine a block", "cache_aware"]
     assert known["leaf-spine hbm", "cache_aware"] > known["leaf-spine hbm", "random"] > 0
+    measured = {
+        (sample.fabric, sample.policy): MEASURES["known"].estimate(sample, study.manifest)
+        for sample in samples(study)
+    }
+    assert measured["leaf-spine no cache", "random"] is None
+    exact = measured["leaf-spine hbm", "cache_aware"]
+    assert exact is not None
+    assert round(100 * exact.value) == round(known["leaf-spine hbm", "cache_aware"])
     manifest = study.cells[-1].manifest
     table = read_observed(cell_directory(out, manifest.cell), manifest.digest, "cache")
     assert len(table["request"]) == 40

@@ -174,10 +174,19 @@ def test_an_instance_has_no_faults_of_links(tmp_path: Path) -> None:
         stage(study.scenario, study.source)
 
 
-def test_colocated_instances_that_fail_are_refused_before_anything_runs(tmp_path: Path) -> None:
-    faults = "[{kind: fail, instance: decode 1}]"
-    with pytest.raises(ScenarioError, match="colocated: not modelled; write mode: disaggregated"):
-        befallen(tmp_path, faults, more="serving: {mode: colocated}\n")
+@pytest.mark.parametrize("serving", ["{mode: colocated}", "{mode: multi_node, span: 2}"])
+def test_colocated_instances_fail_by_the_pool_of_their_gpus(serving: str, tmp_path: Path) -> None:
+    faults = "[{kind: fail, instance: decode 1, from: 100ms, until: 200ms}]"
+    rules = "{health: false, breaker: false, timeout: 5ms}"
+    path, out = written(tmp_path, faults, rules, f"serving: {serving}\n"), tmp_path / "out"
+    told = CliRunner().invoke(command, [str(path), "--out", str(out), "--jobs", "1"])
+    assert told.exit_code == 0, told.output
+    (cell,) = read_study(out).cells
+    place = cell_directory(out, cell.manifest.cell)
+    spells = read_observed(place, cell.manifest.digest, "spells")
+    before = cell.manifest.totals["prefill_instances"] // 2
+    assert spells["instance"].tolist() == [before + 1]
+    assert cell.manifest.totals["failover.attempts"] > 60
 
 
 def test_a_run_prints_the_phases_of_a_failure_and_keeps_its_tables(tmp_path: Path) -> None:

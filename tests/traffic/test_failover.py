@@ -12,17 +12,18 @@ from traffic.emulator import Emulator
 from traffic.instance import Deployment
 from traffic.ledger import FAILED, FINISHED, IN_FLIGHT, REJECTED
 from traffic.length import Constant
-from traffic.mode import Serving, ServingError
+from traffic.mode import Serving
 from traffic.model import model
 from traffic.outage import Outage
 from traffic.policy.balance import Random
 from traffic.policy.choice import NOBODY, NoSettings, PolicyError, Request, View
 from traffic.policy.registry import policy
 from traffic.profile import Profile
-from traffic.request import RequestTable, request_table
+from traffic.request import Prefix, RequestTable, request_table
 from traffic.resilience import Circuit, Hazard, Health, Resilience, Retry
 from traffic.router import Service
 from traffic.serving import Outcome, serve_all
+from traffic.tier import Caching, Tier
 from traffic.toll import BUDGET, DECODE_LOST, NOBODY_HEALTHY, RETRIES
 
 US = 10**6
@@ -56,13 +57,13 @@ def serve(pools: Callable[..., Deployment], wire: Callable[..., Emulator]) -> Se
         until_ps: int | None = None,
         serving: Serving | None = None,
         hazard: bool = True,
+        cache: Caching | None = None,
         **how: Any,
     ) -> Outcome:
         hops = np.full(sizes, 4, np.int32)
         told = Hazard(outages, rules) if hazard else None
-        service = Service(
-            pools(*sizes, **how), policy(name, hops, seed=1), hops, order=order, hazard=told
-        )
+        deployment = replace(pools(*sizes, **how), cache=cache)
+        service = Service(deployment, policy(name, hops, seed=1), hops, order=order, hazard=told)
         return serve_all(
             requests, [service], wire(FLIGHT), rules=serving, until_ps=until_ps, seed=1
         )
@@ -188,6 +189,30 @@ def test_a_dead_instance_is_sent_requests_until_its_death_is_known(serve: Serve)
     assert (toll["attempts"][late] == 1).all()
     assert (toll["attempts"][~late] == 2).all()
     assert (outcome.requests["prefill"] == 1).all()
+
+
+@pytest.mark.parametrize("side", ["prefill", "decode", None])
+def test_prefix_blocks_die_with_their_instance(side: str | None, serve: Serve) -> None:
+    requests = request_table(
+        arrival_ps=[0, 1000 * MS],
+        input_tokens=[1000, 1000],
+        output_tokens=[2, 2],
+        prefix=Prefix(np.array([0, 15, 30]), np.tile(np.arange(15), 2), 64),
+    )
+    block = LLAMA.kv_bytes(64)
+    died = [] if side is None else [Outage("fail", side, 0, 500 * MS, 600 * MS)]
+    outcome = serve(
+        requests,
+        *died,
+        sizes=(1, 1),
+        cache=Caching((Tier("hbm", 99 * block),)),
+        cache_bytes=99 * block,
+    )
+    found = outcome.cache["cached_hbm_tokens"].tolist()
+    assert found == [0, 0 if side == "prefill" else 15 * 64]
+    moved = outcome.flows["bytes"].tolist()
+    whole, rest = LLAMA.kv_bytes(1000), LLAMA.kv_bytes(1000 - 15 * 64)
+    assert moved == [whole, whole if side == "decode" else rest]
 
 
 def test_a_drained_instance_finishes_what_it_has_and_gets_nothing_new(
@@ -364,8 +389,3 @@ def test_what_no_memory_can_hold_is_rejected_as_ever(serve: Serve) -> None:
     outcome = serve(some(0), memory=LLAMA.kv_bytes(500))
     assert outcome.requests["status"][0] == REJECTED
     assert outcome.toll["attempts"][0] == 0
-
-
-def test_colocated_serving_with_faults_of_instances_is_refused(serve: Serve) -> None:
-    with pytest.raises(ServingError, match="colocated: not modelled; write mode: disaggregated"):
-        serve(some(0), serving=Serving("colocated"))

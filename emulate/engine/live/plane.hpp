@@ -188,6 +188,8 @@ private:
     // Queue pairs as they are handed over (plane_pair.cpp).
     bool resolve(Flow& flow, Pair& pair);
     std::uint16_t find_port(const Flow& flow);
+    bool leads(std::int32_t source, std::int32_t destination, std::uint32_t source_port,
+               std::uint32_t path);
     void refuse_long(const Flow& flow) const;
 
     // A host and its NIC (plane_host.cpp).

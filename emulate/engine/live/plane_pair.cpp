@@ -110,24 +110,29 @@ bool Plane::resolve(Flow& flow, Pair& pair) {
 
 std::uint16_t Plane::find_port(const Flow& flow) {
     const FlowSetting& setting = flow.setting;
-    const auto source = static_cast<std::uint64_t>(setting.source);
-    const auto destination = static_cast<std::uint64_t>(setting.destination);
-    const auto there = paths_.begin() + flow.path;
-    const auto back = paths_.begin() + flow.back;
-    const std::vector<std::uint32_t> wanted(there, back + flow.back_hops);
-    std::vector<std::uint32_t> found;
     for (std::uint32_t i = 0; i < port_count; ++i) {
         const std::uint32_t port = first_port + (setting.entropy + i) % port_count;
-        found.clear();
-        router_.resolve(setting.source, setting.destination,
-                        tuple_hash(seed_, source, destination, port), -1, found);
-        router_.resolve(setting.destination, setting.source,
-                        tuple_hash(seed_, destination, source, port), -1, found);
-        if (found == wanted) return static_cast<std::uint16_t>(port);
+        if (leads(setting.source, setting.destination, port, flow.path) &&
+            leads(setting.destination, setting.source, port, flow.back)) {
+            return static_cast<std::uint16_t>(port);
+        }
     }
     throw std::invalid_argument("flow " + std::to_string(setting.flow) +
                                 ": no UDP source port leads along its path and back; leave the "
                                 "path to the hash, or take a fabric of fewer paths");
+}
+
+// Do frames with that source port take the path that begins there in the table of paths?
+bool Plane::leads(std::int32_t source, std::int32_t destination, std::uint32_t source_port,
+                  std::uint32_t path) {
+    const std::uint64_t tuple = tuple_hash(seed_, static_cast<std::uint64_t>(source),
+                                           static_cast<std::uint64_t>(destination), source_port);
+    for (std::int32_t node = source; node != destination; ++path) {
+        const std::int32_t port = router_.next(node, destination, tuple);
+        if (port != static_cast<std::int32_t>(paths_[path])) return false;
+        node = fabric_.node[ports_[slot(port)].reverse];
+    }
+    return true;
 }
 
 }  // namespace kvfabric
