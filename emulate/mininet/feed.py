@@ -21,7 +21,7 @@ from traffic.emulator import FLOW
 QUIET_PS: Final = 2 * PS_PER_US
 """After the last landing the network is left so long before time may jump: the way of an ACK."""
 
-LEAD_NS: Final = 50_000_000
+LEAD_NS: Final = 100_000_000
 """A flow is handed over so long before its release, in real time."""
 
 _LOOK_AGAIN_S: Final = 0.001
