@@ -19,7 +19,7 @@ from emulate.mininet.feed import LEAD_NS, busy_ps
 from emulate.mininet.guard import Verdict
 from emulate.mininet.network import network, refuse_size
 from emulate.mininet.record import FOLDER
-from emulate.mininet.setup import Setup
+from emulate.mininet.setup import Setup, refuse_frames
 from emulate.mininet.support import demand_drivers, demand_support
 from emulate.mininet.tcp import refuse_control, tcp_replay
 from kvfabric.emulate import Tell, control_run, setup_of
@@ -180,6 +180,7 @@ def on_frames(
     setup = heard.setup
     if tcp is not None:
         refuse_control(tcp)
+    refuse_frames(setup)
     refuse_size(setup.fabric)
     demand_support()
     demand_drivers()

@@ -30,7 +30,7 @@ from emulate.mininet.feed import LEAD_NS, busy_ps
 from emulate.mininet.guard import Control, Verdict
 from emulate.mininet.network import Network, network, refuse_size
 from emulate.mininet.record import FOLDER
-from emulate.mininet.setup import Setup
+from emulate.mininet.setup import Setup, refuse_frames
 from emulate.mininet.support import demand_drivers, demand_support
 from kvfabric.build import Stage
 from kvfabric.run import CellJob, run_cell
@@ -82,7 +82,7 @@ class Outlook:
 
 
 def setup_of(ready: Stage, seed: int) -> Setup:
-    """What real frames emulate of a stage; refuses what they cannot."""
+    """What is emulated of a stage."""
     return Setup(
         ready.fabric,
         ready.routes,
@@ -100,6 +100,7 @@ def outlook(job: CellJob, dilation: int | None, most_s: float) -> Outlook:
     ``dilation`` None: by calibration. Raises `EmulationError` in one line for what cannot be.
     """
     setup = setup_of(job.stage, job.seed)
+    refuse_frames(setup)
     refuse_size(setup.fabric)
     demand_support()
     demand_drivers()
@@ -170,6 +171,7 @@ def shell(job: CellJob, dilation: int | None, *, memory: bool, base: Path = FOLD
     ``dilation`` None: by calibration. Rates of ping and iperf are those of the fabric over it.
     """
     setup = setup_of(job.stage, job.seed)
+    refuse_frames(setup)
     refuse_size(setup.fabric)
     demand_support()
     demand_drivers()

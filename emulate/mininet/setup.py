@@ -46,28 +46,6 @@ class Setup:
     faults: Sequence[Fault] = ()
     headrooms: Mapping[int, int] = field(default_factory=dict)
 
-    def __post_init__(self) -> None:
-        if self.transport.by_credits:
-            raise EmulationError(
-                "transport infiniband: credits have no frames on Ethernet; write kind: rocev2, or "
-                "use emulator packet"
-            )
-        if self.transport.drain_bps:
-            raise EmulationError(
-                f"drain {show_rate(self.transport.drain_bps)}: hosts of real frames take data as "
-                "it comes; leave it out, or use emulator packet"
-            )
-        if self.discipline.cut_through:
-            raise EmulationError(
-                "cut_through: a socket hands over whole frames; write cut_through: false, or use "
-                "emulator packet"
-            )
-        if self.faults:
-            raise EmulationError(
-                f"faults: {len(self.faults)} of links, which real frames do not know yet; leave "
-                "them out, or use emulator packet"
-            )
-
     def twin(self) -> PacketEmulator:
         """A fresh packet emulator with these settings."""
         return PacketEmulator(
@@ -76,6 +54,7 @@ class Setup:
             self.discipline,
             self.transport,
             seed=self.seed,
+            faults=self.faults,
             headrooms=self.headrooms,
         )
 
@@ -92,8 +71,33 @@ class Setup:
         return found
 
 
+def refuse_frames(setup: Setup) -> None:
+    """Raise `EmulationError` for settings that real frames do not know."""
+    if setup.transport.by_credits:
+        raise EmulationError(
+            "transport infiniband: credits have no frames on Ethernet; write kind: rocev2, or "
+            "use emulator packet"
+        )
+    if setup.transport.drain_bps:
+        raise EmulationError(
+            f"drain {show_rate(setup.transport.drain_bps)}: hosts of real frames take data as "
+            "it comes; leave it out, or use emulator packet"
+        )
+    if setup.discipline.cut_through:
+        raise EmulationError(
+            "cut_through: a socket hands over whole frames; write cut_through: false, or use "
+            "emulator packet"
+        )
+    if setup.faults:
+        raise EmulationError(
+            f"faults: {len(setup.faults)} of links, which real frames do not know yet; leave "
+            "them out, or use emulator packet"
+        )
+
+
 def plan_of(setup: Setup, network: Network, dilation: int) -> Plan:
-    """The plan of a session on a network."""
+    """The plan of a session on a network; refuses what `refuse_frames` does."""
+    refuse_frames(setup)
     rules = in_effect(setup.discipline, setup.transport)
     switch, agent = cores()
     return Plan(

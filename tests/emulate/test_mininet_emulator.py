@@ -20,7 +20,7 @@ from emulate.mininet.error import EmulationError
 from emulate.mininet.network import Network
 from emulate.mininet.plan import NodePlan, Plan, PortPlan
 from emulate.mininet.record import Record
-from emulate.mininet.setup import Setup
+from emulate.mininet.setup import Setup, refuse_frames
 from emulate.mininet.table import _PORT
 from emulate.packet import FlowError
 from emulate.transport import Transport
@@ -217,7 +217,7 @@ def test_a_clock_that_no_loop_can_follow_is_refused(
 def test_what_real_frames_cannot_do_is_refused(given: dict[str, object], message: str) -> None:
     known = {f: getattr(_setup(), f) for f in ("fabric", "routes", "discipline", "transport")}
     with pytest.raises(EmulationError, match=message) as caught:
-        Setup(**{**known, "seed": 1, **given})  # type: ignore[arg-type]
+        refuse_frames(Setup(**{**known, "seed": 1, **given}))  # type: ignore[arg-type]
     assert "use emulator packet" in str(caught.value)
 
 

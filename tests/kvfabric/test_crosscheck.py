@@ -147,3 +147,15 @@ def test_frames_that_cannot_be_are_left_out_unless_asked_for(
     assert "Mininet left out: dilation 9: takes too long" in told
     with pytest.raises(EmulationError, match="takes too long"):
         _run(str(SCENARIO), "--count", "20", "--out", str(tmp_path), "--mininet")
+
+
+def test_what_real_frames_do_not_know_is_compared_without_them(tmp_path: Path) -> None:
+    text = SCENARIO.read_text().replace(
+        "{kind: rocev2, control: dcqcn, preset: connectx}", "{kind: infiniband, credits: 8KiB}"
+    )
+    scenario = tmp_path / "credits.yaml"
+    scenario.write_text(text)
+    code, told = _run(str(scenario), "--count", "10", "--out", str(tmp_path / "out"))
+    assert code == 0
+    assert "Mininet left out" in told
+    assert "packet leaves out" in told
