@@ -33,9 +33,10 @@ def crosscheck(times_ps: Mapping[str, NDArray[np.int64]], title: str) -> Plot:
         axes.set_xlabel("hand-off time (us)")
         axes.set_ylabel("share of hand-offs that take longer")
         axes.set_title(label(title, 60))
-        axes.set_yscale("log")
-        plain_log(axes, "x")
-        axes.legend()
+        axes.set(xscale="log", yscale="log")
+        plain_log(axes, "x", tuple(range(1, 10)))
+        plain_log(axes, "y", (1,))
+        axes.legend(loc="lower left")
     return Plot(
         "crosscheck", _says(times_ps), figure, ("emulator", "handoff_us", "share"), tuple(rows)
     )
