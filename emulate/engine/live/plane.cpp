@@ -25,8 +25,9 @@ Plane::Plane(FabricSetting fabric, RouteSetting routes, DisciplineSetting discip
       transport_(std::move(transport)), setting_(std::move(setting)),
       router_(fabric_, std::move(routes)), seed_(mix(seed)), plain_(plain_class(discipline_)),
       ports_(fabric_.node.size()), jacks_(ports_.size()), buffers_(fabric_.is_switch.size()),
-      control_(controls(transport_)), store_(slot(setting_.frame_bytes)),
-      observation_(ports_.size()), tick_(tick), next_tick_(tick) {
+      control_(controls(transport_)), by_ip_(buffers_.size()), by_mac_(ports_.size()),
+      store_(slot(setting_.frame_bytes)), observation_(ports_.size()), tick_(tick),
+      next_tick_(tick) {
     if (setting_.owned.size() != buffers_.size() || setting_.address.size() != buffers_.size() ||
         setting_.mac.size() != ports_.size()) {
         throw std::invalid_argument("plane: owned and address have one entry a node, mac a port");
@@ -40,7 +41,7 @@ Plane::Plane(FabricSetting fabric, RouteSetting routes, DisciplineSetting discip
     }
     for (std::size_t node = 0; node < buffers_.size(); ++node) {
         if (setting_.address[node] != 0) {
-            node_of_ip_[setting_.address[node]] = static_cast<std::int32_t>(node);
+            by_ip_.put(setting_.address[node], static_cast<std::int32_t>(node));
         }
         if (fabric_.is_switch[node] == 0 || !owns(node)) continue;
         buffers_[node].emplace(buffer_setting(fabric_, discipline_, node));
@@ -51,7 +52,7 @@ Plane::Plane(FabricSetting fabric, RouteSetting routes, DisciplineSetting discip
         port.node = static_cast<std::uint32_t>(node);
         port.reverse = static_cast<std::uint32_t>(fabric_.reverse[p]);
         port.at_host = fabric_.is_switch[node] == 0;
-        if (port.at_host) node_of_mac_[setting_.mac[p]] = fabric_.node[p];
+        if (port.at_host && setting_.mac[p] != 0) by_mac_.put(setting_.mac[p], fabric_.node[p]);
         port.serialiser = Serialiser(fabric_.rate_bps[p]);
         port.per_byte_q16 = port.serialiser.per_byte();
         port.delay = fabric_.delay[p] + fabric_.latency[node];

@@ -10,11 +10,11 @@
 
 #include <optional>
 #include <string>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
 #include "../reference.hpp"
+#include "address.hpp"
 #include "codec.hpp"
 #include "store.hpp"
 
@@ -224,8 +224,8 @@ private:
     std::vector<std::optional<SharedBuffer>> buffers_;  // of each owned switch
     std::vector<DcqcnSetting> control_;                 // of each port
     std::vector<LinkFault> faults_;
-    std::unordered_map<std::uint32_t, std::int32_t> node_of_ip_;
-    std::unordered_map<std::uint64_t, std::int32_t> node_of_mac_;
+    AddressTable by_ip_;
+    AddressTable by_mac_;
     std::vector<Flow> flows_;
     std::vector<Pair> pairs_;
     std::vector<std::uint32_t> paths_;

@@ -10,13 +10,10 @@ std::int32_t Plane::way(std::int32_t node, const Headers& headers, const std::ui
     std::int32_t to = -1;
     std::int32_t from = 0;
     if (headers.what == Headers::What::other) {
-        const auto known = node_of_mac_.find(destination_mac(frame));
-        if (known != node_of_mac_.end()) to = known->second;
+        to = by_mac_.node(destination_mac(frame));
     } else {
-        const auto known = node_of_ip_.find(headers.destination_ip);
-        const auto sender = node_of_ip_.find(headers.source_ip);
-        if (known != node_of_ip_.end()) to = known->second;
-        if (sender != node_of_ip_.end()) from = sender->second;
+        to = by_ip_.node(headers.destination_ip);
+        from = std::max(0, by_ip_.node(headers.source_ip));
     }
     if (to < 0 || to == node) return -1;
     const std::uint64_t tuple = tuple_hash(seed_, static_cast<std::uint64_t>(from),
