@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from emulate.fluid import FluidEmulator
-from emulate.mininet.dilation import refuse_wall
+from emulate.mininet.dilation import patience_s, refuse_wall
 from emulate.mininet.emulator import MininetEmulator, refuse_window
 from emulate.mininet.feed import LEAD_NS, busy_ps
 from emulate.mininet.guard import Verdict
@@ -202,7 +202,12 @@ def on_frames(
         tell(0.05, "control experiments")
         found = control_run(setup, made, chosen)
         with MininetEmulator(
-            setup, made, dilation=chosen, window_ps=PS_PER_MS, watch=watch
+            setup,
+            made,
+            dilation=chosen,
+            window_ps=PS_PER_MS,
+            watch=watch,
+            most_s=patience_s(busy, chosen),
         ) as live:
             if tcp is None:
                 took = replay(heard.flows, live, until_ps=until)

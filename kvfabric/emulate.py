@@ -24,7 +24,7 @@ from analysis.record import (
     write_study,
 )
 from emulate.mininet.control import controls
-from emulate.mininet.dilation import refuse_wall
+from emulate.mininet.dilation import patience_s, refuse_wall
 from emulate.mininet.emulator import MininetEmulator, refuse_window
 from emulate.mininet.feed import LEAD_NS, busy_ps
 from emulate.mininet.guard import Control, Verdict
@@ -149,6 +149,7 @@ def emulated(
             dilation=seen.dilation,
             window_ps=int(job.alternative.scenario.run.control_delay),
             watch=_watch(tell, seen),
+            most_s=patience_s(seen.busy_ps, seen.dilation),
         ) as live:
             given = {f.name: getattr(ready, f.name) for f in fields(Stage)}
             with _stopping(live):
@@ -192,7 +193,8 @@ def shell(job: CellJob, dilation: int | None, *, memory: bool, base: Path = FOLD
 def control_run(setup: Setup, made: Network, dilation: int) -> list[Control]:
     """The control experiments on a network, with what they gave."""
     wanted = controls(setup.fabric, setup.routes, setup.twin())
-    with MininetEmulator(setup, made, dilation=dilation) as live:
+    most_s = patience_s(wanted.end_ps, dilation)
+    with MininetEmulator(setup, made, dilation=dilation, most_s=most_s) as live:
         finish = replay(wanted.flows, live, until_ps=2 * wanted.end_ps)
         live.telemetry()
     return wanted.judged(finish)

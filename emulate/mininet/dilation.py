@@ -38,6 +38,7 @@ STALL_NS: Final = 10_000_000
 milliseconds are common on virtual machines."""
 
 _SLEEPS: Final = 1500
+_PATIENCE_S: Final = 30.0
 _SLEEP_S: Final = 0.0005
 _TIMER_SLACK: Final = 29
 
@@ -136,6 +137,11 @@ def rounded(value: int) -> int:
 def wall_s(duration_ps: int, dilation: int) -> float:
     """Real seconds that a span of the fabric's time takes."""
     return duration_ps * dilation / PS_PER_S
+
+
+def patience_s(duration_ps: int, dilation: int) -> float:
+    """Real seconds after which a run that should take so long is given up."""
+    return 2 * wall_s(duration_ps, dilation) + _PATIENCE_S
 
 
 def refuse_wall(duration_ps: int, dilation: int, most_s: float) -> None:

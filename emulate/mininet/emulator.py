@@ -35,8 +35,9 @@ class MininetEmulator:
 
     dilation: how many times slower than the fabric's clock, a whole number of at least 1.
     window_ps: how much later than it happened a completion may be told: the control delay of a
-    serving loop. watch: called now and then with the time that was not skipped. Refuses flows as
-    the packet emulator does.
+    serving loop. watch: called now and then with the time that was not skipped. most_s: real
+    seconds after which the run stops by itself and is invalid. Refuses flows as the packet emulator
+    does.
 
     After `stop` what has completed until then counts, nothing more is sent, and time jumps to
     wherever it is advanced, so that a serving loop comes to its end.
@@ -51,6 +52,7 @@ class MininetEmulator:
         window_ps: int = 20 * PS_PER_US,
         command: Command = child_command,
         watch: Callable[[int], None] | None = None,
+        most_s: float | None = None,
     ) -> None:
         refuse_window(dilation, window_ps)
         self.setup = setup
@@ -60,6 +62,8 @@ class MininetEmulator:
         self._session = Session(plan_of(setup, network, dilation), command)
         self._feed = Feed(self._session)
         self._watch = watch or (lambda _now: None)
+        self._most_s = most_s
+        self._overran = False
         self._begun = False
         self._now_ps = 0
         self.stopped_ps: int | None = None
@@ -137,6 +141,10 @@ class MininetEmulator:
         """Fetch what has completed, and for that wait a little."""
         if self.stopped_ps is not None:
             return
+        if self._most_s is not None and -self._session.real_s(0) > self._most_s:
+            self._overran = True
+            self.stop()
+            return
         self._feed.push()
         self._feed.skip(until_ps)
         self._watch(self._session.now_ps)
@@ -210,6 +218,7 @@ class MininetEmulator:
                 self._session.stolen,
                 self._session.softnet_drops,
                 self._late_notices,
+                self._overran,
             )
         return self._found
 

@@ -88,7 +88,8 @@ class Measured:
     late: rows as `emulate.mininet.driver.LATE` says, of all processes. counters: of each process,
     by its name, those of the driver with ``ran_ns waited_ns``. elapsed_ns: real time of the run.
     stolen: share of all processors' time that the hypervisor took. softnet_drops: of the kernel.
-    late_notices: completions that were told later than the serving loop could use them.
+    late_notices: completions that were told later than the serving loop could use them. overran:
+    whether the run was ended because it took far longer than it must.
     """
 
     late: Table
@@ -97,6 +98,7 @@ class Measured:
     stolen: float
     softnet_drops: int
     late_notices: int = 0
+    overran: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,6 +225,10 @@ def _losses(measured: Measured) -> list[Check]:
         "oversized frames": (total("oversized"), "frame(s) were above the MTU: offloads are on"),
         "late submissions": (total("late_submissions"), "flow(s) came after their release"),
         "late notices": (measured.late_notices, "completion(s) came too late for the serving loop"),
+        "overrun": (
+            int(measured.overran),
+            "run took far longer than it must, as when frames are lost outside the fabric",
+        ),
     }
     return [
         _check(what, count, 0, "invalid", f"{count} {told}")

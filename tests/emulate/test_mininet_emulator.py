@@ -54,7 +54,7 @@ Make = Callable[..., MininetEmulator]
 def _make(tmp_path: Path) -> Iterator[Make]:
     made: list[MininetEmulator] = []
 
-    def make(how: str = "well", **given: int) -> MininetEmulator:
+    def make(how: str = "well", **given: float) -> MininetEmulator:
         setup = _setup()
         fabric = setup.fabric
         (tmp_path / "columns.json").write_text(json.dumps(_PORT))
@@ -106,6 +106,16 @@ def test_time_in_which_nothing_moves_is_skipped(make: Make) -> None:
     assert finish.tolist() == [15 * PS_PER_US, 2_000_005 * PS_PER_US]
     told = emulator.telemetry().flows
     assert told["sender_done_ps"].tolist() == [15 * PS_PER_US + 1, 2_000_005 * PS_PER_US + 1]
+
+
+def test_a_run_that_takes_far_too_long_ends_itself(make: Make) -> None:
+    emulator = make(dilation=100_000, most_s=0.1)  # a flow takes half a second of real time
+    began = time.monotonic()
+    assert replay(_flows(1), emulator).tolist() == [-1]
+    assert time.monotonic() - began < 5
+    found = emulator.judged([])
+    assert found.standing == "invalid"
+    assert "took far longer than it must" in found.text()
 
 
 def test_a_run_that_is_stopped_comes_to_its_end(make: Make) -> None:

@@ -88,6 +88,7 @@ def test_without_frames_nothing_was_late() -> None:
         ({"counters": _counters(late_submissions=1)}, "1 flow(s) came after their release"),
         ({"softnet_drops": 3}, "3 frame(s) were lost by the kernel's backlog"),
         ({"late_notices": 1}, "1 completion(s) came too late"),
+        ({"overran": True}, "took far longer than it must"),
     ],
 )
 def test_each_of_these_makes_it_invalid(change: dict[str, object], reason: str) -> None:
