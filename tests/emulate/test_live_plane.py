@@ -147,3 +147,16 @@ def test_no_frame_upsets_a_switch_or_a_nic(lab, live, frames):
         plane.inject(port, mac(4) + mac(3) + kinds[body[0] % 4] + body)
     plane.advance(10**9)
     assert plane.totals()["drops_lossless"] == 0
+
+
+def test_a_flow_that_is_handed_over_late_starts_at_once_and_is_told(star, lab):
+    star.advance(5 * US)
+    flows = lab.flows((1, 2, 1000, 2 * US), (2, 3, 1000, 6 * US))
+    columns = {name: flows[name].copy() for name in flows.dtype.names if name != "write"}
+    star.submit(**columns)
+    totals = star.totals()
+    assert (totals["late_flows"], totals["latest_flow_ps"]) == (1, 3 * US)
+    # One frame of 1,082 B over two links of 100 Gbps, from the present and from its release.
+    assert star.advance(US * 10)[0] == 5 * US + 2 * 1082 * 80
+    assert star.advance(US * 10)[0] == 6 * US + 2 * 1082 * 80
+    assert star.unfinished == 0
