@@ -12,33 +12,19 @@ prompts are admitted, first come first served, while batch, memory and the step'
 """
 
 from collections.abc import Sequence as Seq
-from typing import Final, NamedTuple
+from typing import Final
 
 from topo.unit import PS_PER_S
-from traffic.instance import Pool
 from traffic.line import Line
 from traffic.member import Members, Sequence
 from traffic.mode import Serving
 from traffic.model import Model
+from traffic.occupancy import Occupancy
 from traffic.step import Chunk, StepTime
+from traffic.turn import Turn
 
 ENDLESS: Final = 2**62
 """Memory that is not looked at."""
-
-
-class Turn(NamedTuple):
-    """What happened to whom at a boundary; requests by number.
-
-    ``prefilled``: the prompt is computed, and with it the next token is there; ``left``: the last
-    token is; ``evicted``: cache dropped or swapped out; ``joined``: decodes from now on; ``began``:
-    the first chunk of the prompt is in the step that starts now.
-    """
-
-    prefilled: list[int]
-    left: list[int]
-    evicted: list[int]
-    joined: list[int]
-    began: list[int]
 
 
 class Batch:
@@ -81,6 +67,9 @@ class Batch:
         self._mixed_ps = 0
         self._chunks: list[tuple[int, int]] = []  # (request, tokens) of the present step
         self._waking = False
+        self._refused = False  # somebody whose memory was asked for waits
+        self._stuck = False  # who is next in a line has a place in the batch and no room
+        self.occupancy = Occupancy(capacity_bytes)
         self.steps_to_go = 0
         """Steps from the segment's start to the planned boundary; 0 when idle."""
         self.steps = 0
@@ -111,29 +100,43 @@ class Batch:
         Nobody passes those who were evicted.
         """
         if self._again or self._swapped:
-            return False, None
-        held, step = 0, 0
-        if self._grows and len(self._members):
-            step = self._step_at(now_ps + 1)  # the one that this instant is inside of
-            held = self._members.held(step)
+            return self._refuse(now_ps)
+        step, held = self._held_at(now_ps)
         need = self._bytes(tokens + 1 if self._grows else final)
-        if self._reserved + held + need > self._capacity:
-            return False, None
+        if held + need > self._capacity:
+            return self._refuse(now_ps)
         self._reserved += need
+        self.occupancy.change(now_ps, held, held + need)
+        if self._refused:
+            self._refused = False
+            self.occupancy.lack(now_ps, lacking=self._stuck)
         if not step or self._chunks:
             return True, None
-        fits = self._steps_that_fit(step, self.steps_to_go)
+        fits = self._members.fit(self._capacity - self._reserved, step, self.steps_to_go)
         if fits == self.steps_to_go:
             return True, None
         self.steps_to_go = fits
         return True, self.boundary_ps(fits)
+
+    def _refuse(self, now_ps: int) -> tuple[bool, None]:
+        self._refused = True
+        self.occupancy.lack(now_ps, lacking=True)
+        return False, None
+
+    def forgo(self, now_ps: int) -> None:
+        """Nobody waits any more whom `reserve` refused."""
+        self._refused = False
+        self.occupancy.lack(now_ps, lacking=self._stuck)
 
     def cancel(self, tokens: int, final: int, now_ps: int) -> int | None:
         """Give back what `reserve` took with the same numbers, the cache never having come.
 
         The answer is the boundary at which somebody who waits for memory may enter, if it is new.
         """
-        self._reserved -= self._bytes(tokens + 1 if self._grows else final)
+        _, held = self._held_at(now_ps)
+        given = self._bytes(tokens + 1 if self._grows else final)
+        self._reserved -= given
+        self.occupancy.change(now_ps, held, held - given)
         if not self._prompts and not self._swapped:
             return None
         return self._wake(now_ps, now_ps + 1)
@@ -158,8 +161,13 @@ class Batch:
         if held:
             self._held[sequence.request] = held
         self._prompts.add(sequence.request)
-        if self.working and (self._prompts.first != sequence.request or not self._admits(sequence)):
-            return None
+        if self.working:
+            if self._prompts.first != sequence.request or self._taking_part >= self._most:
+                return None
+            if not self._fits(sequence):
+                self._stuck = True
+                self.occupancy.lack(now_ps, lacking=True)
+                return None
         return self._wake(now_ps, now_ps + 1)
 
     def _wake(self, now_ps: int, least_ps: int) -> int | None:
@@ -194,11 +202,30 @@ class Batch:
             return at_ps
         return max(at_ps, self.boundary_ps(self._step_at(at_ps)))
 
+    def _held_at(self, now_ps: int) -> tuple[int, int]:
+        """The step that this instant is inside of, 0 where none grows, and the bytes held in it."""
+        if not (self._grows and len(self._members)):
+            return 0, self._reserved
+        step = self._step_at(now_ps + 1)
+        return step, self._reserved + self._members.held(step)
+
+    def end(self, now_ps: int) -> Occupancy:
+        """Count no more: the instance died, or the run ended."""
+        self.occupancy.end(now_ps, self._held_at(now_ps)[1])
+        return self.occupancy
+
+    def follow(self, dead: "Batch", now_ps: int) -> None:
+        """Take over what another one of the same instance, which ends, has counted."""
+        self.steps, self.occupancy = dead.steps, dead.end(now_ps)
+
     def turn(self, now_ps: int) -> Turn:
         """At a planned boundary: change who takes part, and plan the next segment."""
         self._waking = False
         self.steps += self.steps_to_go
         members = self._members
+        before = self._reserved
+        if self._grows:
+            before += members.held(self.steps_to_go)
         left: list[int] = []
         for sequence in members.pass_by(self.steps_to_go):
             left.append(sequence.request)
@@ -217,7 +244,19 @@ class Batch:
             began = self._assign()
         self._start_ps = now_ps + pause_ps
         self._plan()
+        self._count(now_ps, before, len(evicted))
         return Turn(prefilled, left, evicted, joined, began)
+
+    def _count(self, now_ps: int, before: int, evicted: int) -> None:
+        """Note what is held, and whether who is next has a place in the batch and no room."""
+        occupancy = self.occupancy
+        occupancy.change(now_ps, before, self._held_next())
+        occupancy.evictions += evicted
+        line = self._swapped or self._prompts
+        self._stuck = (
+            bool(line) and self._taking_part < self._most and not self._fits(self._of[line.first])
+        )
+        occupancy.lack(now_ps, lacking=self._stuck or self._refused)
 
     def _computed(self, left: list[int]) -> list[int]:
         """Count the chunks of the step that ends; whole prompts join, or leave with one token."""
@@ -295,10 +334,9 @@ class Batch:
         pause_ps = 0
         while self._swapped and self._taking_part < self._most:
             request = self._swapped.first
-            need = self._bytes(self._of[request].input_tokens + 1)
-            if self._held_next() + need > self._capacity:
+            if not self._fits(self._of[request]):
                 break
-            self._reserved += need
+            self._reserved += self._bytes(self._of[request].input_tokens + 1)
             pause_ps += self._copy_ps(request)
             self._enter(self._swapped.take(), joined)
         return pause_ps
@@ -306,9 +344,9 @@ class Batch:
     def _held_next(self) -> int:
         return self._reserved + (self._members.held(1) if self._grows else 0)
 
-    def _admits(self, sequence: Sequence) -> bool:
+    def _fits(self, sequence: Sequence) -> bool:
         need = self._bytes(sequence.input_tokens + (1 if self._grows else sequence.output_tokens))
-        return self._taking_part < self._most and self._held_next() + need <= self._capacity
+        return self._held_next() + need <= self._capacity
 
     def _assign(self) -> list[int]:
         """Fill the next step with tokens of prompts; who is computed from now on."""
@@ -322,7 +360,7 @@ class Batch:
         while budget > 0 and self._prompts and not self._swapped:
             request = self._prompts.first
             sequence = self._of[request]
-            if not self._admits(sequence):
+            if self._taking_part >= self._most or not self._fits(sequence):
                 break
             self._prompts.take()
             self._again.discard(request)
@@ -345,19 +383,7 @@ class Batch:
             return
         self.steps_to_go = members.until_leave
         if self._grows and self.steps_to_go:
-            self.steps_to_go = self._steps_that_fit(1, self.steps_to_go)
-
-    def _steps_that_fit(self, low: int, high: int) -> int:
-        """The most steps, from low to high, after which the members still fit; low is known to."""
-        if self._reserved + self._members.held(high) <= self._capacity:
-            return high
-        while low < high:
-            middle = (low + high + 1) // 2
-            if self._reserved + self._members.held(middle) <= self._capacity:
-                low = middle
-            else:
-                high = middle - 1
-        return low
+            self.steps_to_go = members.fit(self._capacity - self._reserved, 1, self.steps_to_go)
 
     def _bytes(self, tokens: int) -> int:
         found = self._sizes.get(tokens)
@@ -368,21 +394,3 @@ class Batch:
     def _copy_ps(self, request: int) -> int:
         size = self._bytes(self._of[request].input_tokens)
         return -(-size * 8 * PS_PER_S // self._rules.swap_bps)
-
-
-def batch_of(pool: Pool, instance: int, rules: Serving, priority: Seq[int] | None) -> Batch:
-    """An empty batch for an instance of a pool, with its memory; ``priority`` of every request."""
-    return Batch(
-        pool.model,
-        pool.time_of(instance),
-        pool.max_batch,
-        pool.kv_dtype,
-        capacity_bytes=pool.kv_capacity_bytes,
-        rules=rules,
-        priority=priority,
-    )
-
-
-def batches(pool: Pool, rules: Serving, priority: Seq[int] | None) -> list[Batch]:
-    """One for each instance."""
-    return [batch_of(pool, number, rules, priority) for number in range(len(pool.instances))]

@@ -9,13 +9,14 @@ Instances are those of the prefill pool and, numbered on, those of the decode po
 times and the memory of its own GPUs. ``prefill`` and ``decode`` of a request are the same number.
 """
 
-from traffic.batch import batches
+from traffic.fleet import batches
 from traffic.holding import Held
 from traffic.instance import Pool
 from traffic.ledger import FINISHED, REJECTED
 from traffic.loop import Loop
 from traffic.member import Sequence
 from traffic.mode import Serving
+from traffic.occupancy import Occupancy
 from traffic.policy.choice import REFUSED, PolicyError, View
 from traffic.release import Releases
 from traffic.router import Router
@@ -51,6 +52,10 @@ class Colocated:
     def steps(self) -> list[int]:
         """Steps that have ended, of every batch."""
         return [batch.steps for batch in self._batch]
+
+    def end(self, now: int) -> list[Occupancy]:
+        """The run ends: what the memory of every batch held."""
+        return [batch.end(now) for batch in self._batch]
 
     def arrive(self, request: int, now: int) -> None:
         """Choose an instance and wait there; refuse what its memory cannot hold."""

@@ -11,8 +11,8 @@ from functools import partial
 from typing import Final
 
 from traffic.attempt import Attempts
-from traffic.batch import batch_of
 from traffic.colocated import Colocated
+from traffic.fleet import batch_of
 from traffic.ledger import FAILED, FINISHED, TIMES
 from traffic.loop import Loop
 from traffic.mode import Serving
@@ -118,9 +118,9 @@ class ColocatedFailover(Colocated):
         """An instance died: prompts, sequences and prefix blocks are gone."""
         assert side == _ONLY
         pool, number = self._place_of[instance]
-        steps = self._batch[instance].steps
+        dead = self._batch[instance]
         self._batch[instance] = batch_of(pool, number, self._serving, self._priority)
-        self._batch[instance].steps = steps
+        self._batch[instance].follow(dead, self._loop.end_ps)
         self._loop.halt(self._first + instance)
         if self._cache is not None:
             self._cache.clear(instance)

@@ -21,7 +21,7 @@ from functools import partial
 from typing import Final
 
 from topo.unit import PS_PER_MS, show_duration
-from traffic.batch import batches
+from traffic.fleet import batches
 from traffic.forecast import Forecast
 from traffic.holding import Held
 from traffic.layer import all_layers, chunks
@@ -30,6 +30,7 @@ from traffic.line import Line
 from traffic.loop import PREFILL_END, STALL_PS, Loop
 from traffic.member import Sequence
 from traffic.mode import Serving
+from traffic.occupancy import Occupancy
 from traffic.policy.choice import LATER, REFUSED, PolicyError, View
 from traffic.release import Releases
 from traffic.router import Router
@@ -88,6 +89,10 @@ class Disaggregated:
     def steps(self) -> list[int]:
         """Steps that have ended, of every batch."""
         return [batch.steps for batch in self._batch]
+
+    def end(self, now: int) -> list[Occupancy]:
+        """The run ends: what the memory of every batch held."""
+        return [batch.end(now) for batch in self._batch]
 
     def arrive(self, request: int, now: int) -> None:
         """Choose a prefill instance and wait there; refuse what no decode memory can hold."""

@@ -13,8 +13,9 @@ others took is queueing.
 from typing import Final
 
 from traffic.attempt import Attempts
-from traffic.batch import Batch, batch_of
+from traffic.batch import Batch
 from traffic.disaggregated import Disaggregated
+from traffic.fleet import batch_of
 from traffic.ledger import FAILED, FINISHED, TIMES
 from traffic.line import Line
 from traffic.loop import Loop
@@ -161,9 +162,9 @@ class Failover(Disaggregated):
             if self._cache is not None:
                 self._cache.clear(instance)
             return
-        steps = self._batch[instance].steps
+        dead = self._batch[instance]
         self._batch[instance] = batch_of(self._decode, instance, self._serving, self._priority)
-        self._batch[instance].steps = steps
+        self._batch[instance].follow(dead, self._loop.end_ps)
         self._waiting[instance] = Line(self._priority)
         self._loop.halt(self._first + instance)
         self._view.decode_running[instance] = 0
@@ -217,6 +218,8 @@ class Failover(Disaggregated):
                 if boundary is not None:
                     self._loop.step(self._first + decode, boundary)
                 self._admit(decode, now)
+            if not self._waiting[decode]:
+                self._batch[decode].forgo(now)
 
     def _abort(self, request: int, prefill: int, now: int) -> None:
         """Take a prompt out of its line, or stop computing it."""

@@ -19,6 +19,7 @@ from traffic.emulator import Emulator, Table
 from traffic.errand import request_of
 from traffic.ledger import FINISHED, Ledger
 from traffic.lookup import Blocks
+from traffic.occupancy import Occupancy
 from traffic.release import Releases
 
 STALL_PS: Final = 100 * PS_PER_S
@@ -52,6 +53,10 @@ class Station(Protocol):
     @property
     def steps(self) -> Sequence[int]:
         """Steps that have ended, of every batch."""
+        ...
+
+    def end(self, now: int) -> Sequence[Occupancy]:
+        """The run ends: what the memory of every batch held."""
         ...
 
     def arrive(self, request: int, now: int) -> None:

@@ -79,6 +79,19 @@ class Members:
             held += self._model.kv_bytes(context + steps, self._dtype)
         return held
 
+    def fit(self, room: int, low: int, high: int) -> int:
+        """The most steps, from low to high, after which they hold at most ``room`` bytes; low is
+        known to be so few."""
+        if self.held(high) <= room:
+            return high
+        while low < high:
+            middle = (low + high + 1) // 2
+            if self.held(middle) <= room:
+                low = middle
+            else:
+                high = middle - 1
+        return low
+
     def join(self, sequence: Sequence) -> None:
         """Let a sequence take part from the next step on."""
         request, context, steps = sequence

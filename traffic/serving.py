@@ -27,6 +27,7 @@ from traffic.ledger import FAILED, REJECTED, Ledger
 from traffic.lookup import Blocks
 from traffic.loop import Crowd, Loop, Station
 from traffic.mode import Serving, ServingError
+from traffic.occupancy import table as occupied
 from traffic.policy.choice import Policy, check_reach
 from traffic.release import Releases
 from traffic.request import RequestTable
@@ -55,7 +56,8 @@ class Outcome:
 
     flows: all submitted `FLOW` rows; a flow's hand-off carries the request's number.
     end_ps: when the run ended. notes: plain sentences on what a reader should know.
-    steps: that have ended on every decode or colocated instance, by its number.
+    steps: that have ended on every decode or colocated instance, by its number; memory: what each
+    held from the first arrival on, `traffic.occupancy.COLUMNS`.
     toll: what failures cost each request, `traffic.toll.COLUMNS`; spells: how each outage went,
     `traffic.spell.COLUMNS`; strays: flows of hand-offs that were given up; trips: how often a
     breaker opened. Empty without hazards.
@@ -69,6 +71,7 @@ class Outcome:
     end_ps: int
     notes: tuple[str, ...] = ()
     steps: tuple[int, ...] = ()
+    memory: Table = field(default_factory=dict)
     toll: Table = field(default_factory=dict)
     spells: Table = field(default_factory=dict)
     cache: Table = field(default_factory=dict)
@@ -184,6 +187,10 @@ def serve_all(
         loop.end_ps,
         tuple(_notes(table, services, rules)),
         tuple(steps for station in loop.stations for steps in station.steps),
+        occupied(
+            [one for station in loop.stations for one in station.end(loop.end_ps)],
+            loop.end_ps - int(table["arrival_ps"].min(initial=loop.end_ps)),
+        ),
         cache=tally.table(ledger.arrived) if cached else {},
         cached=_cached(loop, tally),
         counters=_counters(services),

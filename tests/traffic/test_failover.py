@@ -154,6 +154,8 @@ def test_sequences_of_a_dead_decode_instance_are_lost_and_tried_again_or_failed_
     prefill = int(whole["prefill_end_ps"][0])
     assert toll["wasted_prefill_ps"][0] == prefill
     assert toll["wasted_bytes"][0] == LLAMA.kv_bytes(1000)
+    held = LLAMA.kv_bytes(1020) * (died - prefill) // outcome.end_ps
+    assert outcome.memory["kv_mean_bytes"][0] == held  # and nothing from its death on
     if loss == "fail":
         assert table["status"][0] == FAILED
         assert toll["reason"][0] == DECODE_LOST
