@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
 
 import msgspec
 import numpy as np
@@ -28,8 +28,11 @@ from emulate.mininet.dilation import patience_s, refuse_wall
 from emulate.mininet.emulator import MininetEmulator, refuse_window
 from emulate.mininet.feed import LEAD_NS, busy_ps
 from emulate.mininet.guard import Control, Verdict
+from emulate.mininet.kernel import lead_ps
 from emulate.mininet.network import Network, network, refuse_size
+from emulate.mininet.plane import refuse_discipline
 from emulate.mininet.record import FOLDER
+from emulate.mininet.requirement import demand_kernel
 from emulate.mininet.setup import Setup, refuse_frames
 from emulate.mininet.support import demand_drivers, demand_support
 from kvfabric.build import Stage
@@ -55,7 +58,7 @@ Tell = Callable[[float, str], None]
 class LiveStage(Stage):
     """A stage whose packets are moved by real frames."""
 
-    live: MininetEmulator | None = None
+    live: Emulator | None = None
 
     def emulator(self, kind: str, seed: int) -> Emulator:
         """The live emulator in place of the packet emulator; the fluid as before."""
@@ -94,16 +97,24 @@ def setup_of(ready: Stage, seed: int) -> Setup:
     )
 
 
-def outlook(job: CellJob, dilation: int | None, most_s: float) -> Outlook:
+def outlook(
+    job: CellJob, dilation: int | None, most_s: float, *, tcp: str | None = None
+) -> Outlook:
     """Check everything, choose the dilation, and say how long it takes; nothing is created.
 
-    ``dilation`` None: by calibration. Raises `EmulationError` in one line for what cannot be.
+    ``dilation`` None: by calibration. ``tcp``: the kernel dataplane's congestion control, None for
+    switches in software. Raises `EmulationError` in one line for what cannot be.
     """
     setup = setup_of(job.stage, job.seed)
     refuse_frames(setup)
     refuse_size(setup.fabric)
+    if tcp is not None:
+        refuse_discipline(setup.discipline)
     demand_support()
-    demand_drivers()
+    if tcp is None:
+        demand_drivers()
+    else:
+        demand_kernel(tcp)
     if dilation is None:
         found = setup.calibration()
         dilation, why = found.dilation, found.text()
@@ -116,7 +127,7 @@ def outlook(job: CellJob, dilation: int | None, most_s: float) -> Outlook:
     busy = busy_ps(
         flows["release_ps"].astype(np.int64)[done],
         flows["finish_ps"].astype(np.int64)[done],
-        LEAD_NS * 1000 // dilation,
+        LEAD_NS * 1000 // dilation if tcp is None else lead_ps(dilation),
     )
     refuse_wall(busy, dilation, most_s)
     return Outlook(dilation, why, busy, packet)
@@ -124,11 +135,15 @@ def outlook(job: CellJob, dilation: int | None, most_s: float) -> Outlook:
 
 @dataclass(frozen=True)
 class Emulated:
-    """The cell of a run, the guard's verdict, and when Ctrl-C ended it, if it did."""
+    """The cell of a run, the guard's verdict, and when Ctrl-C ended it, if it did.
+
+    limits: what a reader of it should know.
+    """
 
     cell: Cell
     verdict: Verdict
     stopped_ps: int | None = None
+    limits: tuple[str, ...] = LIMITS
 
 
 def emulated(
@@ -138,7 +153,7 @@ def emulated(
     setup, ready = setup_of(job.stage, job.seed), job.stage
     what = f"{job.alternative.scenario.name}: {job.alternative.fabric}"
     with network(
-        setup.fabric, what=what, memory=memory, progress=_part(tell, 0, 0.05), base=base
+        setup.fabric, what=what, memory=memory, progress=part(tell, 0, 0.05), base=base
     ) as made:
         tell(0.05, "control experiments")
         found = control_run(setup, made, seen.dilation)
@@ -148,19 +163,21 @@ def emulated(
             made,
             dilation=seen.dilation,
             window_ps=int(job.alternative.scenario.run.control_delay),
-            watch=_watch(tell, seen),
+            watch=watching(tell, seen),
             most_s=patience_s(seen.busy_ps, seen.dilation),
         ) as live:
             given = {f.name: getattr(ready, f.name) for f in fields(Stage)}
-            with _stopping(live):
+            with stopping(live):
                 cell = run_cell(replace(job, stage=LiveStage(**given, live=live)))
             judged = live.judged(found)
-            return Emulated(_kept(cell, judged, seen, memory, live), judged, live.stopped_ps)
+            links = "wires in memory" if memory else "veth pairs"
+            how = f"Mininet, {seen.why}; links between switches are {links}"
+            return Emulated(kept(cell, judged, how, live.stopped_ps), judged, live.stopped_ps)
 
 
 def write_emulated(place: Path, manifest: StudyManifest, done: Emulated) -> None:
     """Write a results folder with the one cell, and the whole verdict as ``fidelity.json``."""
-    write_study(place, msgspec.structs.replace(manifest, limits=[*manifest.limits, *LIMITS]))
+    write_study(place, msgspec.structs.replace(manifest, limits=[*manifest.limits, *done.limits]))
     write_cell(cell_directory(place, done.cell.manifest.cell), done.cell)
     encoded = msgspec.json.format(msgspec.json.encode(done.verdict), indent=1)
     (place / "fidelity.json").write_bytes(encoded + b"\n")
@@ -200,18 +217,17 @@ def control_run(setup: Setup, made: Network, dilation: int) -> list[Control]:
     return wanted.judged(finish)
 
 
-def _kept(cell: Cell, judged: Verdict, seen: Outlook, memory: bool, live: MininetEmulator) -> Cell:
-    """The cell with what emulated it; without numbers when it is invalid."""
+def kept(cell: Cell, judged: Verdict, how: str, stopped_ps: int | None) -> Cell:
+    """The cell with what emulated it and how; without numbers when it is invalid."""
     notes = list(cell.manifest.notes)
-    if live.stopped_ps is not None:
+    if stopped_ps is not None:
         notes.append(
-            f"Partial: interrupted after {show_duration(live.stopped_ps)} of the fabric's time; "
+            f"Partial: interrupted after {show_duration(stopped_ps)} of the fabric's time; "
             "what had not completed by then is in flight."
         )
     settings = {
         **cell.manifest.settings,
-        "emulation": f"Mininet, {seen.why}; links between switches "
-        f"{'are wires in memory' if memory else 'are veth pairs'}",
+        "emulation": how,
         "fidelity": judged.text(),
         "fidelity limits": ", ".join(
             f"{name} {value:g}" for name, value in msgspec.structs.asdict(judged.limits).items()
@@ -228,8 +244,18 @@ def _kept(cell: Cell, judged: Verdict, seen: Outlook, memory: bool, live: Minine
     )
 
 
+class Stoppable(Protocol):
+    """An emulator that can be told to end."""
+
+    stopped_ps: int | None
+
+    def stop(self) -> None:
+        """End the run here."""
+        ...
+
+
 @contextmanager
-def _stopping(live: MininetEmulator) -> Iterator[None]:
+def stopping(live: Stoppable) -> Iterator[None]:
     """Ctrl-C ends the run and keeps what is complete; a second one gives up."""
 
     def stop(*_: object) -> None:
@@ -245,7 +271,7 @@ def _stopping(live: MininetEmulator) -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def _watch(tell: Tell, seen: Outlook) -> Callable[[int], None]:
+def watching(tell: Tell, seen: Outlook) -> Callable[[int], None]:
     """Tell how much of the busy time is over, and how long the rest takes."""
 
     def watch(busy_ps: int) -> None:
@@ -256,5 +282,6 @@ def _watch(tell: Tell, seen: Outlook) -> Callable[[int], None]:
     return watch
 
 
-def _part(tell: Tell, begin: float, end: float) -> Tell:
+def part(tell: Tell, begin: float, end: float) -> Tell:
+    """Tell the share of a part as one of the whole."""
     return lambda share, note: tell(begin + (end - begin) * share, note)

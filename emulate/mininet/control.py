@@ -48,7 +48,7 @@ class Controls:
 def controls(fabric: Fabric, routes: Routes, twin: PacketEmulator) -> Controls:
     """The experiments for a fabric; ``twin`` is a fresh packet emulator with the same settings."""
     size = PACKETS * twin.transport.mtu
-    rows = [_row(0, *_farthest(fabric, routes), size, _FIRST_PS)]
+    rows = [_row(0, *farthest(fabric, routes), size, _FIRST_PS)]
     alone = twin_ideal(fabric, routes, twin, rows[0])
     together = _together(fabric)
     if together is not None:
@@ -76,7 +76,8 @@ def _row(
     return (flow, -1, source, destination, size, 1, flow + 1, -1, True, 3, release)
 
 
-def _farthest(fabric: Fabric, routes: Routes) -> tuple[int, int]:
+def farthest(fabric: Fabric, routes: Routes) -> tuple[int, int]:
+    """Two hosts with most links between them, the first host being one of them."""
     hosts = [node.index for node in fabric.hosts]
     hops = routes.distances(hosts[:1], hosts)[0]
     return hosts[0], hosts[int(np.argmax(hops))]

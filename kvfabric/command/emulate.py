@@ -15,6 +15,7 @@ Examples:
   sudo -E kvfabric emulate scenarios/real-frames.yaml --dilation 40000 --wall 30min
   sudo -E kvfabric emulate scenarios/real-frames.yaml --links memory --count 20
   sudo -E kvfabric emulate scenarios/real-frames.yaml --shell
+  sudo -E kvfabric emulate scenarios/kernel-queues.yaml --dataplane kernel --tcp bbr
 """
 )
 @click.argument("scenario", type=click.Path(path_type=Path))
@@ -38,6 +39,19 @@ Examples:
     show_default=True,
     help="Between switches: veth pairs, or wires inside the switch process.",
 )
+@click.option(
+    "--dataplane",
+    type=click.Choice(["softswitch", "kernel"]),
+    default="softswitch",
+    show_default=True,
+    help="Who forwards: switches in software, or Linux routers with RED, ETS and ECMP.",
+)
+@click.option(
+    "--tcp",
+    metavar="CONTROL",
+    default=None,
+    help="Of the kernel's senders: cubic, bbr or dctcp.  [default: dctcp]",
+)
 @click.option("--count", type=click.IntRange(1), default=None, help="Requests, at most.")
 @click.option(
     "--shell", "opened", is_flag=True, help="Serve nothing: open Mininet's command line on it."
@@ -49,6 +63,8 @@ def command(
     dilation: int | None,
     wall: str,
     links: str,
+    dataplane: str,
+    tcp: str | None,
     count: int | None,
     opened: bool,
     allow_code: bool,
@@ -66,10 +82,12 @@ def command(
     from kvfabric.command.study import tell
     from kvfabric.compare import jobs_of, manifest_of
     from kvfabric.emulate import emulated, outlook, shell, write_emulated
+    from kvfabric.kernel import kernel_emulated
     from kvfabric.load import load
     from kvfabric.progress import progress
     from topo.unit import PS_PER_S, duration
 
+    control = _control(dataplane, tcp, links=links, opened=opened)
     overrides: dict[tuple[str | int, ...], Any] = {
         ("run", "seeds"): 1,
         ("run", "emulator"): "packet",
@@ -87,10 +105,14 @@ def command(
     place = out or Path("out") / f"{name}-mininet"
     if place.exists() and (not place.is_dir() or any(place.iterdir())):
         raise KvfabricError(f"{place}: holds something already; write another --out, or remove it")
-    seen = outlook(job, dilation, duration(wall) / PS_PER_S)
+    seen = outlook(job, dilation, duration(wall) / PS_PER_S, tcp=control)
     click.echo(f"{seen.why}; the network is busy for {seen.wall_s:.0f} s of real time", err=True)
     with progress(study.scenario.name, 1.0) as tick:
-        done = emulated(job, seen, memory=links == "memory", tell=tick)
+        done = (
+            emulated(job, seen, memory=links == "memory", tell=tick)
+            if control is None
+            else kernel_emulated(job, seen, control=control, tell=tick)
+        )
     reproduce = shlex.join(["kvfabric", *sys.argv[1:]])
     write_emulated(place, manifest_of(study, [job], reproduce), done)
     tell(place)
@@ -99,3 +121,19 @@ def command(
         click.echo("interrupted: what is complete is kept, marked partial", err=True)
         return 130
     return 1 if done.verdict.standing == "invalid" else 0
+
+
+def _control(dataplane: str, tcp: str | None, *, links: str, opened: bool) -> str | None:
+    """The congestion control of the kernel dataplane, None for switches in software."""
+    if dataplane == "softswitch":
+        if tcp is not None:
+            raise KvfabricError(
+                f"--tcp {tcp}: of the kernel dataplane; add --dataplane kernel, or write "
+                f"kvfabric crosscheck --tcp {tcp} for TCP over switches in software"
+            )
+        return None
+    if links == "memory":
+        raise KvfabricError("--links memory: the kernel forwards over veth; leave it out")
+    if opened:
+        raise KvfabricError("--shell: opens switches in software; leave --dataplane kernel out")
+    return tcp or "dctcp"

@@ -1,0 +1,152 @@
+"""One flow as one TCP connection between two hosts' kernels.
+
+The connection is opened as soon as the flow is known, in the class of signals, so that it stands at
+the release; then its DSCP becomes the flow's, and it begins with slow start. Nothing blocks. What
+the kernel knows of it is read from struct tcp_info (linux/tcp.h) when the last byte is read.
+"""
+
+import contextlib
+import errno
+import socket
+import struct
+from dataclasses import dataclass
+from typing import Final
+
+from emulate.mininet.error import EmulationError
+from emulate.mininet.namespace import inside
+from emulate.mininet.network import Network
+from emulate.mininet.qdisc import segment_bytes
+
+PORT: Final = 5201
+_CONGESTION: Final = 13
+_CHUNK: Final = 2**18
+_ZEROS: Final = memoryview(bytes(_CHUNK))
+_INFO: Final = 224
+_DATA_SEGMENTS_OUT: Final = 156
+_DELIVERED_MARKED: Final = 196
+_BYTES_AGAIN: Final = 208
+
+
+@dataclass(slots=True)
+class Stream:
+    """A connection: ``unsent`` bytes are not yet with the sender's kernel, ``missing`` not read.
+
+    receiver: None until the handshake is over. begun: the release is over, bytes may go.
+    """
+
+    row: int
+    priority: int
+    sender: socket.socket
+    unsent: int
+    missing: int
+    receiver: socket.socket | None = None
+    begun: bool = False
+
+    def begin(self) -> None:
+        """Let its bytes go, in the flow's class."""
+        self.begun = True
+        self._settle_class()
+
+    def accepted(self, receiver: socket.socket) -> None:
+        """The handshake is over."""
+        self.receiver = receiver
+        receiver.setblocking(False)
+        self._settle_class()
+
+    def _settle_class(self) -> None:
+        for end in (self.sender, self.receiver):
+            if end is not None and self.begun:
+                end.setsockopt(socket.IPPROTO_IP, socket.IP_TOS, self.priority << 2)
+
+    def send(self) -> None:
+        """Hand over what the kernel takes."""
+        with contextlib.suppress(BlockingIOError):
+            while self.unsent:
+                self.unsent -= self.sender.send(_ZEROS[: min(self.unsent, _CHUNK)])
+
+    def receive(self, into: bytearray) -> None:
+        """Read what is there."""
+        assert self.receiver is not None
+        with contextlib.suppress(BlockingIOError):
+            while self.missing:
+                got = self.receiver.recv_into(into)
+                if not got:
+                    raise EmulationError("a connection ended before its flow; is memory short?")
+                self.missing -= got
+
+    def told(self) -> tuple[int, int, int]:
+        """Segments with data that were sent, those acknowledged with a mark, bytes sent again."""
+        info = self.sender.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _INFO)
+        segments, marked = (
+            struct.unpack_from("=I", info, at)[0] for at in (_DATA_SEGMENTS_OUT, _DELIVERED_MARKED)
+        )
+        return segments, marked, struct.unpack_from("=Q", info, _BYTES_AGAIN)[0]
+
+    def close(self) -> None:
+        """Close both ends."""
+        self.sender.close()
+        if self.receiver is not None:
+            self.receiver.close()
+
+
+class Exchange:
+    """Listening sockets at all hosts, and connections between them with one congestion control."""
+
+    def __init__(self, network: Network, control: str, mtu: int, signal: int | None) -> None:
+        self._network = network
+        self._options: list[tuple[int, int, int | bytes]] = [
+            (socket.IPPROTO_TCP, _CONGESTION, control.encode()),
+            (socket.IPPROTO_TCP, socket.TCP_MAXSEG, segment_bytes(mtu) + 12),
+            (socket.IPPROTO_IP, socket.IP_TOS, (signal or 0) << 2),
+        ]
+        self._opening: dict[tuple[str, int], Stream] = {}
+        self.listeners: dict[int, socket.socket] = {}
+        """By descriptor."""
+        for host in network.fabric.hosts:
+            with inside(network.namespace(host.index)):
+                listener = socket.socket()
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            # DCTCP's receiver echoes marks in its own way, and listeners hand their control on.
+            self._prepare(listener)
+            listener.bind((network.nodes[host.index].ip, PORT))
+            listener.listen(1024)
+            self.listeners[listener.fileno()] = listener
+
+    def _prepare(self, end: socket.socket) -> None:
+        end.setblocking(False)
+        for level, name, value in self._options:
+            end.setsockopt(level, name, value)
+        end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+    def open(self, row: int, source: int, destination: int, size: int, priority: int) -> Stream:
+        """Begin a connection for a flow."""
+        with inside(self._network.namespace(source)):
+            sender = socket.socket()
+        self._prepare(sender)
+        sender.bind((self._network.nodes[source].ip, 0))
+        code = sender.connect_ex((self._network.nodes[destination].ip, PORT))
+        if code not in (0, errno.EINPROGRESS):
+            raise EmulationError(
+                f"no connection from {self._network.nodes[source].name} to "
+                f"{self._network.nodes[destination].name}: {errno.errorcode[code]}"
+            )
+        stream = Stream(row, priority, sender, size, size)
+        address = sender.getsockname()
+        self._opening[address[0], address[1]] = stream
+        return stream
+
+    def accept(self, listener: int) -> list[Stream]:
+        """The flows whose handshake is over at this listener."""
+        found = []
+        with contextlib.suppress(BlockingIOError):
+            while True:
+                receiver, address = self.listeners[listener].accept()
+                stream = self._opening.pop((address[0], address[1]))
+                stream.accepted(receiver)
+                found.append(stream)
+        return found
+
+    def close(self) -> None:
+        """Close everything that is not a flow's."""
+        for listener in self.listeners.values():
+            listener.close()
