@@ -41,12 +41,12 @@ def kernel_verdict(kept: Kept, before: Train, limits: Limits | None = None) -> V
             for one in before.controls()
         ),
         _check(
-            "completions seen late P99",
+            "looks at flows P99",
             seen,
             limits.control,
             "invalid",
-            f"1 in 100 flows was seen to end {100 * seen:.2g} % of its time late or more; write a "
-            "larger dilation",
+            f"1 in 100 flows was let go or seen to end {100 * seen:.2g} % of its time late; "
+            "write a larger dilation",
         ),
         *(
             _check(what, count, 0, "invalid", f"{count} {told}")

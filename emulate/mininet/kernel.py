@@ -31,6 +31,9 @@ from topo.unit import PS_PER_S, PS_PER_US
 from traffic.emulator import COMPLETION, Advance, Table, Telemetry
 
 _NAP_S: Final = 0.25
+_BLOCKED_NS: Final = 1_000_000
+"""A look at the sockets that took longer has waited for them."""
+
 LEAD_PS: Final = 10 * PS_PER_US
 _LEAD_NS: Final = 200_000_000
 """A connection is opened so long before its flow's release: for its packets, and for this program.
@@ -47,8 +50,8 @@ class Kept:
     """How well the loop kept time, for the guard.
 
     late: flows whose connection did not stand at their release. notices: completions told later
-    than the window. error: of each completion, the time between two looks as a share of its
-    duration, which is as late as it may have been seen. overran: the run took far too long.
+    than the window. error: of each flow, how late it began and how late its end may have been seen,
+    as a share of its duration. overran: the run took far too long.
     """
 
     late: int
@@ -102,6 +105,7 @@ class KernelEmulator:
         self._skipped = 0
         self._now_ps = 0
         self._looked_ns = 0
+        self._polled_ns = 0
         self._into = bytearray(2**18)
         self.stopped_ps: int | None = None
         """When `stop` ended the run."""
@@ -169,7 +173,7 @@ class KernelEmulator:
             heappush(self._waiting, (int(row["release_ps"]), len(self._flows) - 1))
 
     def _begin(self) -> None:
-        self._start_ns = time.monotonic_ns()
+        self._start_ns = self._polled_ns = time.monotonic_ns()
         self._machine = reading()
         self._scheduled = schedule_delay()
 
@@ -233,6 +237,7 @@ class KernelEmulator:
             del self._ready[row]
             self._running[row] = stream
             stream.begin()
+            stream.late_ps = now - release
             self._by_end[stream.sender.fileno()] = stream
             self._poll.register(stream.sender, select.POLLOUT)
 
@@ -254,8 +259,12 @@ class KernelEmulator:
         wait = min(_NAP_S, max(0.0, (at - self.clock_ps) * self.dilation / PS_PER_S))
         if self._running:
             wait = min(wait, self._tick_ns / 1e9)
+        asked = time.monotonic_ns()
         ready = self._poll.poll(wait * 1000)
-        begin = time.monotonic_ns()
+        # What is there at once may have come at any time since the last look.
+        begin, last = time.monotonic_ns(), self._polled_ns
+        since = begin if begin - asked > _BLOCKED_NS else last
+        self._polled_ns = begin
         done = []
         for number, _ in ready:
             if number in self._exchange.listeners:
@@ -270,7 +279,7 @@ class KernelEmulator:
                 stream.receive(self._into)
                 if not stream.missing:
                     done.append((stream, self.clock_ps))
-        took = (time.monotonic_ns() - begin) * 1000 // self.dilation
+        took = (time.monotonic_ns() - since) * 1000 // self.dilation
         for stream, finish in done:
             self._end(stream, finish, took)
         if self._running and time.monotonic_ns() - self._looked_ns >= self._tick_ns:
@@ -289,7 +298,7 @@ class KernelEmulator:
         self._finish[stream.row] = finish
         self._told[stream.row] = stream.told()
         duration = max(finish - int(flow["release_ps"]), 1)
-        self.kept.error.append(took / duration)
+        self.kept.error.append((took + stream.late_ps) / duration)
         heappush(self._due, (finish, stream.row))
         del self._running[stream.row]
         for end in (stream.sender, stream.receiver):

@@ -31,7 +31,8 @@ _BYTES_AGAIN: Final = 208
 class Stream:
     """A connection: ``unsent`` bytes are not yet with the sender's kernel, ``missing`` not read.
 
-    receiver: None until the handshake is over. begun: the release is over, bytes may go.
+    receiver: None until the handshake is over. begun: the release is over, bytes may go. late_ps:
+    by how much they went later than released.
     """
 
     row: int
@@ -41,6 +42,7 @@ class Stream:
     missing: int
     receiver: socket.socket | None = None
     begun: bool = False
+    late_ps: int = 0
 
     def begin(self) -> None:
         """Let its bytes go, in the flow's class."""

@@ -142,7 +142,7 @@ def test_a_run_is_judged_by_its_train_its_looks_and_its_losses() -> None:
     bad = {
         "had no connection at their release": Kept(1, 0, []),
         "too late for the serving loop": Kept(0, 2, []),
-        "seen to end 20 % of its time late": Kept(0, 0, [0.2] * 10),
+        "let go or seen to end 20 % of its time late": Kept(0, 0, [0.2] * 10),
         "in queues of hosts or wires": Kept(0, 0, [], outside_drops=1),
         "took far longer": Kept(0, 0, [], overran=1),
     }

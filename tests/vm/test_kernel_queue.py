@@ -50,7 +50,7 @@ Row = tuple[int, ...]
 @pytest.fixture(name="plane", scope="module")
 def _plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Plane]:
     fabric = Fabric("star")
-    middle = fabric.add_switch("s", tier=1, switch=Switch(8, 2**19, 600_000))
+    middle = fabric.add_switch("s", tier=1, switch=Switch(8, buffer_bytes=2**19))
     for i in range(SENDERS + 1):
         fabric.connect(fabric.add_host(f"h{i}"), middle, rate_bps=400 * 10**9, delay_ps=50_000)
     discipline = Discipline(pfc=False, ecn=Threshold(THRESHOLD, THRESHOLD, 1.0))
