@@ -102,9 +102,8 @@ MARK = (
         ("reference_switch.cpp", "queue += egress.serialiser.left(now_);",
          "queue += PLANTED ? 0 : egress.serialiser.left(now_);"),
         ("core_switch.cpp",
-         "mark(worker, out, frame, queue.wire + (own ? out.serialiser.left(worker.now) : 0));",
-         "mark(worker, out, frame, queue.wire + "
-         "(own && !PLANTED ? out.serialiser.left(worker.now) : 0));"),
+         "(own ? out.serialiser.left(worker.now) : 0)",
+         "(own && !PLANTED ? out.serialiser.left(worker.now) : 0)"),
     )),
     one("certain marking begins at Kmax", "mark.hpp",
         "if (queue > kmax_) return true;", "if (queue > kmax_ - PLANTED) return true;"),

@@ -12,6 +12,7 @@ import shutil
 import subprocess
 import sys
 import sysconfig
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,16 +24,25 @@ ROOMS = ("topo", "traffic", "emulate", "analysis", "kvfabric", "tests", "scenari
 
 @dataclass(frozen=True)
 class Toolchain:
-    """A compiler and its flags; ``cache`` keeps objects from one build to the next."""
+    """A compiler and its flags; ``cache`` keeps objects from one build to the next.
+
+    ``checks`` are further flags for the engine itself, not for the bindings around it.
+    """
 
     compiler: str
     flags: tuple[str, ...]
     cache: Path
+    checks: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
         """Such as ``g++ -O1``."""
         return " ".join((self.compiler, *self.flags))
+
+    def of(self, source: Path) -> tuple[str, ...]:
+        """The flags of one source."""
+        binds = source.stem.startswith(("bindings", "nb_"))
+        return self.flags if binds else (*self.flags, *self.checks)
 
 
 def copy(to: Path) -> Path:
@@ -60,12 +70,13 @@ def _object(source: Path, at: Path, tools: Toolchain) -> Path:
     nano = Path(nanobind.include_dir())
     command = [
         tools.compiler, "-std=c++20", "-fPIC", "-fvisibility=hidden", "-ffp-contract=off",
-        "-fno-strict-aliasing", "-DNDEBUG", *tools.flags, f"-I{nano}",
+        "-fno-strict-aliasing", "-DNDEBUG", *tools.of(source), f"-I{nano}",
         f"-I{nano.parent / 'ext' / 'robin_map' / 'include'}", f"-I{sysconfig.get_path('include')}",
         f"-ffile-prefix-map={at}=.",
     ]  # fmt: skip
     text = _run([*command, "-E", "-P", str(source)])
-    key = hashlib.sha256("\n".join([tools.name, text]).encode()).hexdigest()[:24]
+    made_of = "\n".join([tools.compiler, *tools.of(source), text])
+    key = hashlib.sha256(made_of.encode()).hexdigest()[:24]
     made = tools.cache / f"{source.stem}-{key}.o"
     if not made.exists():
         tools.cache.mkdir(parents=True, exist_ok=True)
@@ -82,13 +93,25 @@ def _run(command: list[str]) -> str:
     return done.stdout
 
 
-def python(at: Path, *arguments: str, seconds: float) -> subprocess.CompletedProcess[str]:
+def preload(*libraries: str) -> str:
+    """gcc's own runtime libraries, such as ``asan``, for LD_PRELOAD."""
+    return " ".join(_run(["g++", f"-print-file-name=lib{name}.so"]).strip() for name in libraries)
+
+
+def python(
+    at: Path, *arguments: str, seconds: float, more: Mapping[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
     """Runs Python on the copy: its packages first, then what is installed; no editable finders.
 
-    Raises `subprocess.TimeoutExpired`.
+    ``more`` goes into its environment. Raises `subprocess.TimeoutExpired`.
     """
     paths = [str(at), str(at / "bench"), *(p for p in sys.path if "site-packages" in p)]
-    env = {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "PYTHONDONTWRITEBYTECODE": "1"}
+    env = {
+        **os.environ,
+        **(more or {}),
+        "PYTHONPATH": os.pathsep.join(paths),
+        "PYTHONDONTWRITEBYTECODE": "1",
+    }
     return subprocess.run(
         [sys.executable, "-S", *arguments], cwd=at, env=env, capture_output=True, text=True,
         timeout=seconds, check=False,

@@ -31,7 +31,7 @@ namespace kvfabric {
     }
     frame.next_hop();
     frame.stamp(in.local);
-    if (out.queues[priority].wire + out.serving_wire > out.unmarked && data) [[unlikely]] {
+    if (out.waiting + out.serving_wire > out.unmarked && data) [[unlikely]] {
         const bool own = out.serving == priority;
         mark(worker, out, frame,
              out.queues[priority].wire + (own ? out.serialiser.left(worker.now) : 0));
