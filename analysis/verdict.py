@@ -87,13 +87,14 @@ def cost(row: Summary) -> float:
 
 
 def choice(rows: Sequence[Summary]) -> Summary | None:
-    """The cheapest alternative that passes; among equals the one with the shortest tail."""
+    """The cheapest alternative that passes; among equals the one that lost the fewest requests,
+    then the one with the shortest tail."""
     passing = [row for row in rows if row.verdict == MET]
 
-    def rank(row: Summary) -> tuple[float, float]:
+    def rank(row: Summary) -> tuple[float, int, float]:
         price = cost(row)
         tail = row.tail.value if row.tail is not None else row.median
-        return (price if isfinite(price) else float("inf"), tail)
+        return (price if isfinite(price) else float("inf"), row.failed + row.rejected, tail)
 
     return min(passing, key=rank, default=None)
 
@@ -127,6 +128,7 @@ def _headline(rows: Sequence[Summary], chosen: Summary | None, manifest: StudyMa
         return (
             f"Cheapest that meets the budget of {budget(manifest)}: "
             f"{alternative(chosen)}{of_cost}. {_tail(chosen)}; {_over(chosen)}, {allowed}."
+            f"{_lost(chosen)}"
         )
     ran = [row for row in rows if row.over is not None]
     if not ran and any(row.seeds for row in rows):
@@ -139,8 +141,15 @@ def _headline(rows: Sequence[Summary], chosen: Summary | None, manifest: StudyMa
     return (
         f"{first} the budget of {budget(manifest)}: {failed} of {len(ran)} fail, "
         f"{len(ran) - failed} undecided. Closest: {alternative(best)}. "
-        f"{_tail(best)}; {_over(best)}, {allowed}."
+        f"{_tail(best)}; {_over(best)}, {allowed}.{_lost(best)}"
     )
+
+
+def _lost(row: Summary) -> str:
+    """Requests that were never served, which no share of hand-offs counts."""
+    parts = ((row.rejected, "rejected"), (row.failed, "failed"))
+    told = " and ".join(f"{many:,} {what}" for many, what in parts if many)
+    return f" Requests not served: {told}." if told else ""
 
 
 def _others(rows: Sequence[Summary], chosen: Summary | None, allowed: float) -> list[str]:
@@ -295,15 +304,16 @@ def _warnings(study: Study, rows: Sequence[Summary]) -> list[str]:
     lost = sum(row.not_finished for row in rows)
     if lost:
         lines.append(f"{count(lost, 'hand-off')} never finished and count as over budget.")
-    rejected = sum(row.rejected for row in rows)
-    if rejected:
-        lines.append(f"{count(rejected, 'request')} rejected; they have no hand-off.")
-    failed = sum(row.failed for row in rows)
-    if failed:
-        lines.append(
-            f"{count(failed, 'request')} failed with their instances: they have no hand-off and no "
-            "part in these numbers; attainment counts them as missed."
-        )
+    for column, how in (("rejected", "rejected"), ("failed", "failed with their instances")):
+        hit = [row for row in rows if getattr(row, column)]
+        if hit:
+            most = max(hit, key=lambda row: int(getattr(row, column)))
+            where = f"in {count(len(hit), 'alternative')}, most in " if len(hit) > 1 else "in "
+            lines.append(
+                f"{count(sum(getattr(row, column) for row in hit), 'request')} {how}, {where}"
+                f"{alternative(most)}: they have no hand-off and no part in these numbers; "
+                "attainment counts them as missed."
+            )
     lines += backlog.told(study, rows)
     dropped = [row for row in rows if row.drops]
     if dropped:

@@ -74,6 +74,17 @@ def test_the_cheapest_that_passes_is_chosen_and_among_equals_the_shortest_tail()
     assert choice(rows) is rows[2]
 
 
+def test_requests_that_were_lost_decide_before_the_tail_and_are_told_of_the_choice(
+    make_question: Ask,
+) -> None:
+    lossy = replace(row("mid", "a", MET, 500, 1.0), failed=28)
+    assert choice([lossy, row("mid", "b", MET, 500, 2.0)]).policy == "b"  # type: ignore[union-attr]
+    text = said([lossy, replace(row("dear", "b", MET, 900), rejected=3)], make_question())
+    assert "Requests not served: 28 failed." in text.splitlines()[0]
+    assert "28 requests failed with their instances, in mid with a:" in text
+    assert "3 requests rejected, in dear with b:" in text
+
+
 def test_the_headline_names_choice_cost_quantile_interval_and_share(make_question: Ask) -> None:
     text = said([row("mid", "b", MET, 540_000)], make_question())
     assert text.startswith(
