@@ -6,7 +6,18 @@ from math import ceil
 import numpy as np
 
 from analysis.goodput import Search
-from analysis.plot.style import INK, MARKS, Plot, blank, colour, dash, label, plain_log, styled
+from analysis.plot.style import (
+    INK,
+    MARKS,
+    Plot,
+    blank,
+    colour,
+    dash,
+    label,
+    labels,
+    plain_log,
+    styled,
+)
 
 _ACROSS = 3
 _NAMED = 3
@@ -64,7 +75,7 @@ def attainment(searches: Sequence[Search]) -> Plot:
             axes.set_xscale("log")
             plain_log(axes, "x", (1, 2, 5))
             axes.set_ylim(0, 104)
-            axes.set_title(label(fabrics[place], 40))
+            axes.set_title(labels(fabrics, 40)[fabrics[place]])
         for axes in grid[:, 0]:
             axes.set_ylabel("requests within objectives (%)")
         for axes in grid[-1]:

@@ -19,7 +19,7 @@ from analysis.plot.style import (
     SKY,
     Plot,
     blank,
-    label,
+    labels,
     styled,
 )
 from topo.unit import PS_PER_MS
@@ -66,8 +66,10 @@ def blames(found: Mapping[tuple[str, str], Blame]) -> Plot:
                 label=KINDS[kind],
             )
             left = [a + b for a, b in zip(left, values, strict=True)]
+        fabrics = labels([fabric for fabric, _ in found], 20)
+        policies = labels([policy for _, policy in found], 18)
         names = [
-            f"{label(fabric, 20)}, {label(policy, 18)}\n{each.handoffs:,} {each.asked}"
+            f"{fabrics[fabric]}, {policies[policy]}\n{each.handoffs:,} {each.asked}"
             for (fabric, policy), each in found.items()
         ]
         axes.set_yticks(range(len(found)), names, fontsize=7)

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from analysis.budget import PARTS
-from analysis.plot.style import BLUE, GREEN, GREY, ORANGE, Plot, blank, label, styled
+from analysis.plot.style import BLUE, GREEN, GREY, ORANGE, Plot, blank, labels, styled
 from analysis.summary import Summary
 from topo.unit import PS_PER_MS
 
@@ -20,7 +20,9 @@ _TEXT = {"queueing": "queueing", "prefill": "prefill", "handoff": "hand-off", "d
 def budget(rows: Sequence[Summary]) -> Plot:
     """Mean queueing, prefill, hand-off and decode of every alternative that finished requests."""
     shown = [row for row in rows if row.parts]
-    names = [f"{label(row.fabric, 22)} / {label(row.policy, 22)}" for row in shown]
+    fabrics = labels([row.fabric for row in shown], 22)
+    policies = labels([row.policy for row in shown], 22)
+    names = [f"{fabrics[row.fabric]} / {policies[row.policy]}" for row in shown]
     means = np.array([row.parts for row in shown], float).reshape(-1, len(PARTS)) / PS_PER_MS
     with styled():
         figure = blank(11.5, 0.23 * max(3, len(shown)) + 1.1)

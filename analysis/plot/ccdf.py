@@ -19,7 +19,7 @@ from analysis.plot.style import (
     blank,
     colour,
     dash,
-    label,
+    labels,
     of_policy,
     plain_log,
     styled,
@@ -47,6 +47,7 @@ def ccdf(parts: Sequence[Sample], study: StudyManifest) -> Plot:
     curves = {(part.fabric, part.policy): _sorted(part) for part in parts if part.n}
     across = max(1, min(_COLUMNS, len(fabrics)))
     down = -(-max(1, len(fabrics)) // across)
+    named = labels(fabrics)
     with styled():
         figure = blank(2.75 * across + 0.5, 2.7 * down + 0.6)
         grid = np.atleast_1d(figure.subplots(down, across, sharex=True, sharey=True)).ravel()
@@ -62,7 +63,7 @@ def ccdf(parts: Sequence[Sample], study: StudyManifest) -> Plot:
                     panel = f"panel{fabrics.index(fabric)}"
                     _draw(axes, curve, study.policies.index(policy), (low, high), panel)
             n = f"n = {min(sizes)}" + (f" to {max(sizes)}" if min(sizes) < max(sizes) else "")
-            axes.set_title(f"{label(fabric)}, {n}")
+            axes.set_title(f"{named[fabric]}, {n}")
             axes.set(xscale="log", yscale="log", xlim=(low, high), ylim=(smallest * 0.8, 1.15))
             plain_log(axes, "x")
             plain_log(axes, "y", (1,))
@@ -171,8 +172,9 @@ def _limit_lines(axes: "Axes", study: StudyManifest) -> None:
 def _legend(figure: "Figure", policies: Sequence[str], every: Sequence[str], columns: int) -> None:
     from matplotlib.lines import Line2D
 
+    named = labels(policies)
     handles = [
-        Line2D([], [], color=colour(place), linestyle=dash(place), label=label(policy))
+        Line2D([], [], color=colour(place), linestyle=dash(place), label=named[policy])
         for policy in policies
         for place in (every.index(policy),)
     ]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from analysis.plot.style import GREY, INK, MARKS, STANDING, Plot, blank, label, styled
+from analysis.plot.style import GREY, INK, MARKS, STANDING, Plot, blank, labels, styled
 from analysis.record import StudyManifest
 from analysis.summary import Summary
 from analysis.wording import name
@@ -122,11 +122,12 @@ def _ends(row: Summary, top: float) -> tuple[float, float]:
 def _fabrics(axes: "Axes", places: Sequence[tuple[float, str]], span: float) -> None:
     """The name of each fabric above its price, one step higher where two would overlap."""
     height, last = 0, -np.inf
+    named = labels([fabric for _, fabric in places], 20)
     for price, fabric in places:
         height = height + 1 if price - last < 0.16 * span else 0
         last = price
         axes.annotate(
-            label(fabric, 20),
+            named[fabric],
             (price, 1.0),
             xycoords=("data", "axes fraction"),
             xytext=(0, 5 + 10 * height),
@@ -145,8 +146,9 @@ def _name(
 ) -> None:
     """Name the policies of the undominated beside their fabric's column, where it is free."""
     alike: dict[tuple[float, float, str], list[str]] = {}
+    named = labels([row.policy for row in rows], 18)
     for row in rows:
-        alike.setdefault((*_point(row), row.fabric), []).append(label(row.policy, 18))
+        alike.setdefault((*_point(row), row.fabric), []).append(named[row.policy])
     for (price, tail, _), names in alike.items():
         x = price / _SCALE
         after = min((p - x for p, _ in columns if p > x), default=np.inf)
@@ -165,6 +167,7 @@ def _name(
 def _legend(axes: "Axes", policies: Sequence[str]) -> None:
     from matplotlib.lines import Line2D
 
+    named = labels(policies)
     handles = [
         Line2D(
             [],
@@ -172,7 +175,7 @@ def _legend(axes: "Axes", policies: Sequence[str]) -> None:
             color=INK,
             marker=MARKS[place % len(MARKS)],
             linestyle="",
-            label=label(policy),
+            label=named[policy],
             markersize=5,
         )
         for place, policy in enumerate(policies)

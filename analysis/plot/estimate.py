@@ -6,7 +6,7 @@ Where the three marks fall together, an estimate would have done.
 from collections.abc import Sequence
 from math import isfinite
 
-from analysis.plot.style import BLUE, GREY, ORANGE, RED, Plot, blank, label, styled
+from analysis.plot.style import BLUE, GREY, ORANGE, RED, Plot, blank, label, labels, styled
 from analysis.summary import Gap, Summary
 from analysis.wording import name, times
 from topo.unit import PS_PER_MS
@@ -19,7 +19,9 @@ def estimate(rows: Sequence[Summary], moved: str = "packets") -> Plot:
     """
     shown = [row for row in rows if row.bandwidth is not None or row.maxmin is not None]
     q = next((name(row.q) for row in shown if row.q is not None), "tail")
-    names = [f"{label(row.fabric, 22)} / {label(row.policy, 22)}" for row in shown]
+    fabrics = labels([row.fabric for row in shown], 22)
+    policies = labels([row.policy for row in shown], 22)
+    names = [f"{fabrics[row.fabric]} / {policies[row.policy]}" for row in shown]
     with styled():
         figure = blank(9.6, 0.23 * max(3, len(shown)) + 1.1)
         axes = figure.subplots()

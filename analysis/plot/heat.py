@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from analysis.handoff import window_ps
-from analysis.plot.style import Field, Plot, blank, label, styled
+from analysis.plot.style import Field, Plot, blank, label, labels, styled
 from analysis.summary import Sample
 from analysis.wording import percent
 
@@ -43,6 +43,7 @@ def heat(parts: Sequence[Sample]) -> Plot:
     across = max(1, len(maps))
     most = max((float(each.paused.max(initial=0)) for each in maps), default=0.0)
     scale = max(0.01, ceil(most * 100) / 100)
+    fabrics = labels([each.sample.fabric for each in maps], 26)
     with styled():
         figure = blank(2.6 * across + 1.0, 6.2)
         grid = np.atleast_2d(figure.subplots(2, across, squeeze=False))
@@ -53,7 +54,7 @@ def heat(parts: Sequence[Sample]) -> Plot:
                 images[row] = _image(grid[row, column], each, values, top)
                 fields.append(Field(grid[row, column], _texts(each)))
             grid[0, column].set_title(
-                f"{label(each.sample.fabric, 26)}\n{label(each.sample.policy, 26)}\n"
+                f"{fabrics[each.sample.fabric]}\n{label(each.sample.policy, 26)}\n"
                 f"busiest port, mean of seeds: {percent(float(each.busy.max(initial=0)))}"
             )
             paused = float(each.paused.max(initial=0))

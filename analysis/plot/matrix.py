@@ -10,7 +10,7 @@ from math import ceil
 import numpy as np
 
 from analysis.movement import Movement
-from analysis.plot.style import Plot, blank, label, styled
+from analysis.plot.style import Plot, blank, labels, styled
 from analysis.wording import percent
 
 _COLUMNS = 5
@@ -25,6 +25,8 @@ def matrix(moved: Mapping[tuple[str, str], Movement]) -> Plot:
     shares = {key: each.matrix / max(1, int(each.matrix.sum())) for key, each in shown}
     top = max((float(each.max(initial=0)) for each in shares.values()), default=0.0) or 1.0
     least = min((float(s[s > 0].min()) for s in shares.values() if (s > 0).any()), default=top / 2)
+    fabrics = labels([fabric for (fabric, _), _ in shown], 24)
+    policies = labels([policy for (_, policy), _ in shown], 24)
     with styled():
         from matplotlib.colors import LogNorm
 
@@ -39,7 +41,7 @@ def matrix(moved: Mapping[tuple[str, str], Movement]) -> Plot:
             axes.grid(visible=False)
             axes.tick_params(labelsize=6)
             axes.set_title(
-                f"{label(fabric, 24)}\n{label(policy, 24)}\n{each.pairs:,} pairs, drift "
+                f"{fabrics[fabric]}\n{policies[policy]}\n{each.pairs:,} pairs, drift "
                 f"{percent(each.drift)}",
                 fontsize=7,
             )

@@ -161,3 +161,38 @@ def plain_log(axes: "Axes", which: str, decades: Sequence[float] = (1, 2, 5)) ->
     axis.set_major_locator(LogLocator(subs=tuple(decades), numticks=30))
     axis.set_minor_locator(NullLocator())
     axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+
+
+def labels(texts: Sequence[str], most: int = 28) -> dict[str, str]:
+    """The labels of different things, cut so that they stay different: where `label` would cut two
+    alike, or nearly so, their middle is left out and they go on where they differ.
+
+    >>> list(labels(["tree buffer=16MiB, ecn=off", "tree buffer=32MiB, ecn=off"], 18).values())
+    ['tree b...16MiB, e...', 'tree b...32MiB, e...']
+    """
+    found = {text: label(text, most) for text in texts}
+    cut = [text for text in found if found[text].endswith("...")]
+    for head in {found[text][: most - 6] for text in cut}:
+        alike = [text for text in found if found[text].startswith(head)]
+        if len(alike) > 1:
+            found |= _apart(alike, most)
+    return found
+
+
+def _apart(texts: Sequence[str], most: int) -> dict[str, str]:
+    plain = {text: label(text, len(text)) for text in texts}
+    columns = enumerate(zip(*plain.values(), strict=False))
+    least = min(map(len, plain.values()))
+    shared = next((at for at, column in columns if len(set(column)) > 1), least)
+    word = max(next(iter(plain.values())).rfind(mark, 0, shared) for mark in " =,") + 1
+    start = word if shared - word <= most // 4 else shared
+    found = {}
+    for text, whole in plain.items():
+        rest = label(whole[start:], most // 2)
+        head = whole[: max(0, most - len(rest))].rstrip()
+        found[text] = whole if len(whole) <= most else f"{head}...{rest}"
+    for short in set(found.values()):
+        alike = [text for text in texts if found[text] == short]
+        if 1 < len(alike) < len(texts):
+            found |= _apart(alike, most)
+    return found

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from analysis.error import RecordError
 from analysis.export import csv_text
 from analysis.plot.cost import cost, dominated
-from analysis.plot.style import Plot, label, svg
+from analysis.plot.style import Plot, label, labels, svg
 from analysis.record import StudyManifest, read_study, write_study
 from analysis.report import plots, write_report
 from analysis.result import Result, result, watched
@@ -252,3 +252,13 @@ def test_long_labels_are_cut_and_control_characters_dropped() -> None:
 def test_the_study_of_one_cell_has_a_report(tmp_path: Path, make_study: Make) -> None:
     home = make_study(tmp_path, fabrics=("mesh",), policies=("p",), seeds=(1,), count=11)
     assert write_report(home).stat().st_size > 10_000
+
+
+@given(
+    st.lists(st.text("ab =,", min_size=1, max_size=60), min_size=1, max_size=8, unique=True),
+    st.integers(16, 40),
+)
+def test_labels_that_are_cut_stay_different(texts: list[str], most: int) -> None:
+    found = labels(texts, most)
+    assert len(set(found.values())) == len(texts)
+    assert all(len(short) <= most + 6 for short in found.values())
