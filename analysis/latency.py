@@ -1,6 +1,6 @@
 """What the latency of messages in steps costs a request: itself, and the waiting it causes.
 
-Read from the totals of cells whose steps wait for messages (`analysis.observed.COLLECTIVES` has
+Read from the totals of cells whose steps wait for messages (`analysis.observed` has
 the same request by request): the run is compared with the same one without latency.
 """
 

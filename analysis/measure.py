@@ -27,7 +27,8 @@ from analysis.interval import (
     quantile_interval,
     share_interval,
 )
-from analysis.record import StudyManifest
+from analysis.memory import evictions, held, peak, short, short_most
+from analysis.record import Cell, StudyManifest
 from analysis.service import attained, attainment, density, goodput_per_s
 from analysis.summary import Sample
 from analysis.wording import duration, percent
@@ -151,6 +152,11 @@ def _part(name: str) -> Callable[[Sample, int], Floats]:
     return lambda sample, at: handoff_parts(sample.cells[at])[name].astype(np.float64)
 
 
+def _cell(share: Callable[[Cell], float]) -> OfSeed:
+    """A number that the cell of a seed tells alone."""
+    return lambda sample, at, _: share(sample.cells[at])
+
+
 _VALUES: Final[dict[str, tuple[str, Unit, Callable[[Sample, int], Floats]]]] = {
     "handoff": ("hand-off time", Unit.TIME, lambda s, at: s.handoffs[at].duration),
     "transfer": ("transfer time", Unit.TIME, lambda s, at: s.handoffs[at].transfer),
@@ -228,9 +234,14 @@ _PLAIN: Final = (
         "known",
         "prompt tokens that prefix caches knew",
         Unit.SHARE,
-        lambda sample, at, _: known(sample.cells[at]),
+        _cell(known),
         more_is_worse=False,
     ),
+    Measure("hbm_mean", "KV memory held, mean over time and instances", Unit.SHARE, _cell(held)),
+    Measure("hbm_peak", "KV memory held, peak of the fullest instance", Unit.SHARE, _cell(peak)),
+    Measure("hbm_short", "time in which somebody waited for KV memory", Unit.SHARE, _cell(short)),
+    Measure("hbm_short_max", "the same, worst instance", Unit.SHARE, _cell(short_most)),
+    Measure("evictions", "evictions from KV memory", Unit.COUNT, _cell(evictions)),
     Measure("marked", "packets marked", Unit.SHARE, _handed("marked", "packets")),
     Measure(
         "touched",

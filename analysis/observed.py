@@ -12,6 +12,7 @@ from typing import Final
 from analysis.error import RecordError
 from analysis.parquet import decoded
 from traffic.emulator import Table
+from traffic.occupancy import COLUMNS as MEMORY
 from traffic.spell import COLUMNS as SPELLS
 from traffic.tally import COLUMNS as PROMPTS
 from traffic.toll import COLUMNS as TOLL
@@ -50,21 +51,24 @@ STAGES: Final = ("queueing", "prefill", "handoff", "joining", "decode")
 INSTANCES: Final = (
     *("side", "instance", "gpus", "steps", "messages", "latency_ps"),
     *("work_ps", "work_without_ps"),
+    *MEMORY,
 )
+"""One row an instance, of side 0 (prefill) or 1 (decode, colocated): its GPUs, its steps, the
+messages that they wait for and count times latency, its time at work with and without it (-1 where
+that was not compared); then what its KV memory held, as `traffic.occupancy` tells it (-1 for
+prefill instances, whose memory is not limited)."""
+
+SERVED: Final = {"instances": INSTANCES}
 
 COLLECTIVES: Final = {
     "latency": (
         *("request", "messages", "prompt_latency_ps", "answer_latency_ps"),
         *(f"caused_{name}_ps" for name in STAGES),
     ),
-    "instances": INSTANCES,
 }
-"""Columns of two more tables, of cells in which steps wait for messages (docs/orchestration.md).
-
-``latency`` has one row a request that finished with and without the latency of messages: their
-number, count times latency of its own steps, and by stage what it took beyond that. ``instances``
-has one row an instance, of side 0 (prefill) or 1 (decode, colocated): its GPUs, its steps, their
-messages and count times latency, and its time at work with and without it."""
+"""Columns of one more table, of cells in which steps wait for messages (docs/orchestration.md):
+one row a request that finished with and without the latency of messages: their number, count times
+latency of its own steps, and by stage what it took beyond that."""
 
 CACHE: Final = {"cache": PROMPTS}
 """Columns of the table of prompts, of cells with prefix caches; see `traffic.tally`."""
@@ -74,12 +78,13 @@ FAILURES: Final = {"toll": TOLL, "spells": SPELLS}
 (`traffic.toll`), and how each outage went (`traffic.spell`)."""
 
 _WHOSE: Final = {
+    **dict.fromkeys(SERVED, "newer cells"),
     **dict.fromkeys(COLLECTIVES, "cells whose steps wait for messages"),
     **dict.fromkeys(CACHE, "cells with prefix caches"),
     **dict.fromkeys(FAILURES, "cells whose instances failed"),
 }
 
-BESIDE: Final = OBSERVED | COLLECTIVES | CACHE | FAILURES
+BESIDE: Final = OBSERVED | SERVED | COLLECTIVES | CACHE | FAILURES
 """Every table that may lie beside the three of a cell."""
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from analysis.idle import union_ps
-from analysis.observed import COLLECTIVES, INSTANCES, STAGES
+from analysis.observed import INSTANCES, STAGES
 from kvfabric.collective import waits_of
 from traffic.collective import Collective
 from traffic.emulator import Table
@@ -123,7 +123,7 @@ class Served:
         return dict(zip(STAGES, parts, strict=True))
 
     def instances(self) -> Table:
-        """`INSTANCES` but for the time without latency: of prefill instances, then the others.
+        """`INSTANCES` to the time at work: of prefill instances, then the others.
 
         A prefill instance makes one step a prompt. At work it is while a prompt runs on it, a
         decode instance while a sequence decodes, a colocated one while it has a request.
@@ -183,7 +183,8 @@ def waiting(served: Served) -> dict[str, int]:
 
 
 def caused(with_latency: Served, without: Served) -> tuple[dict[str, Table], dict[str, int]]:
-    """The tables of `analysis.observed.COLLECTIVES`, and their totals.
+    """The tables ``latency`` and ``instances`` of `analysis.observed`, the latter without memory,
+    and their totals.
 
     Requests that are finished in both runs are compared; both have the same requests, by number.
     """
@@ -216,5 +217,6 @@ def caused(with_latency: Served, without: Served) -> tuple[dict[str, Table], dic
         "work_gpu_ps": int((instances["work_ps"].astype(np.int64) * gpus).sum()),
         "work_without_gpu_ps": int((instances["work_without_ps"].astype(np.int64) * gpus).sum()),
     }
-    tables = dict(zip(COLLECTIVES, (requests, instances), strict=True))
-    return tables, {f"collective.{name}": value for name, value in totals.items()}
+    return {"latency": requests, "instances": instances}, {
+        f"collective.{name}": value for name, value in totals.items()
+    }

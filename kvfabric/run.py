@@ -23,6 +23,7 @@ from kvfabric.handoff import handoff_told, orchestration_told
 from kvfabric.hazard import befalls, failure_tables, failure_totals, renumbered
 from kvfabric.latency import Served, caused, waiting
 from kvfabric.load import Alternative
+from kvfabric.memory import instances, memory_totals
 from kvfabric.network import network_told
 from kvfabric.observed import observed
 from kvfabric.override import overrides_told
@@ -84,7 +85,9 @@ def run_cell(job: CellJob, progress: Callable[[int, int], None] | None = None) -
         return Cell(manifest)
     outcome, emulator, notes = served(job, progress)
     telemetry = emulator.telemetry()
-    latency, waited, told = _latency(job, outcome, telemetry)
+    deployments = [one.deployment for one in ready.placed]
+    whole = Served.of(outcome, deployments, colocated=ready.rules.mode == "colocated")
+    latency, waited, told = _latency(job, whole, outcome, telemetry)
     return Cell(
         replace(
             manifest,
@@ -95,6 +98,8 @@ def run_cell(job: CellJob, progress: Callable[[int, int], None] | None = None) -
                         telemetry.totals
                         | _instances(ready)
                         | waited
+                        | memory_totals(outcome)
+                        | _words(scenario)
                         | cache_totals(outcome)
                         | outcome.counters
                         | failure_totals(outcome)
@@ -109,17 +114,16 @@ def run_cell(job: CellJob, progress: Callable[[int, int], None] | None = None) -
         observed(ready.fabric, telemetry)
         | cache_tables(outcome)
         | failure_tables(outcome)
-        | latency,
+        | latency
+        | {"instances": instances(whole, outcome, latency.get("instances"))},
     )
 
 
 def _latency(
-    job: CellJob, outcome: Outcome, telemetry: Telemetry
+    job: CellJob, whole: Served, outcome: Outcome, telemetry: Telemetry
 ) -> tuple[dict[str, Table], dict[str, int], list[str]]:
     """What the latency of messages in steps took and caused: tables, totals, notes."""
-    ready, colocated = job.stage, job.stage.rules.mode == "colocated"
-    deployments = [one.deployment for one in ready.placed]
-    whole = Served.of(outcome, deployments, colocated=colocated)
+    ready = job.stage
     totals = waiting(whole)
     if not totals or not totals["collective.latency_ps"]:
         return {}, totals, []
@@ -141,7 +145,8 @@ def _latency(
     )
     bare = [replaced(one, deployment=without_latency(one.deployment)) for one in ready.placed]
     other = serve_cell(job, requests, bare, recorded)
-    without = Served.of(other, deployments, colocated=colocated)
+    deployments = [one.deployment for one in ready.placed]
+    without = Served.of(other, deployments, colocated=whole.colocated)
     tables, more = caused(whole, without)
     notes = []
     if recorded.unknown:
@@ -200,6 +205,11 @@ def _instances(ready: Stage) -> dict[str, int]:
     if ready.rules.mode == "colocated":
         prefill = decode = prefill + decode
     return {"prefill_instances": prefill, "decode_instances": decode}
+
+
+def _words(scenario: Scenario) -> dict[str, int]:
+    """The tokens of a thousand words, by which text is told."""
+    return {"tokens_per_1000_words": round(1000 * scenario.requests.tokens_per_word)}
 
 
 def _network_ps(outcome: Outcome, telemetry: Telemetry) -> int:
