@@ -36,27 +36,48 @@ class Tree:
 
 def trees(found: Chains) -> list[Tree]:
     """Every root's tree, the largest first."""
-    made = []
-    for root in np.unique(found.root).tolist():
-        mine = found.root == root
-        size = _most_at_once(found.port[mine], found.since[mine], found.until[mine])
-        made.append(Tree(root, size, int(found.depth[mine].max()), int(mine.sum())))
+    if not len(found.port):
+        return []
+    order = np.lexsort((found.since, found.port, found.root))
+    root, port = found.root[order], found.port[order]
+    first = _firsts(root)
+    size = _most_at_once(root, port, found.since[order], found.until[order])
+    depth = np.maximum.reduceat(found.depth[order], first)
+    stops = np.diff(first, append=len(root))
+    columns = (root[first], size, depth, stops)
+    made = [Tree(*row) for row in zip(*(column.tolist() for column in columns), strict=True)]
     return sorted(made, key=lambda tree: (-tree.size, -tree.stops, tree.root))
 
 
-def _most_at_once(port: Ints, since: Ints, until: Ints) -> int:
-    """The most ports with a stop at one instant; ends count before beginnings."""
-    joined: list[tuple[int, int]] = []
-    for one in np.unique(port).tolist():
-        end = -1
-        for start, stop in sorted(zip(since[port == one], until[port == one], strict=True)):
-            joined += [(int(max(start, end)), 1), (int(stop), -1)] if stop > max(start, end) else []
-            end = max(end, stop)
-    level = most = 0
-    for _, step in sorted(joined):
-        level += step
-        most = max(most, level)
+def _most_at_once(root: Ints, port: Ints, since: Ints, until: Ints) -> Ints:
+    """For every root the most ports with a stop at one instant; ends count before beginnings.
+
+    Rows are in order of root, port and beginning. Stops of a port that overlap count once.
+    """
+    # among the rows of a root's port, how far the stops before each reach
+    rank = np.unique(np.concatenate((since, until)), return_inverse=True)[1]
+    begun, ended = rank[: len(since)], rank[len(since) :]
+    new = np.ones(len(port), bool)
+    new[1:] = (root[1:] != root[:-1]) | (port[1:] != port[:-1])
+    group = np.cumsum(new) * (len(rank) + 1)
+    reached = np.concatenate(([0], np.maximum.accumulate(ended + group)[:-1])) - group
+    start = np.maximum(begun, reached)
+    held = start < ended
+    steps = np.concatenate((np.ones(held.sum(), np.int64), np.full(held.sum(), -1)))
+    at, whose = np.concatenate((start[held], ended[held])), np.tile(root[held], 2)
+    order = np.lexsort((steps, at, whose))
+    most = np.zeros(len(_firsts(root)), np.int64)
+    if held.any():
+        # the steps of a root add up to zero, so that the level starts anew at each
+        level, marks = np.cumsum(steps[order]), _firsts(whose[order])
+        seen_roots = whose[order][marks]
+        most[np.searchsorted(root[_firsts(root)], seen_roots)] = np.maximum.reduceat(level, marks)
     return most
+
+
+def _firsts(values: Ints) -> Ints:
+    """Where each run of equal values begins."""
+    return np.flatnonzero(np.concatenate(([True], values[1:] != values[:-1])))
 
 
 def queue_quantile(occupancy: dict[str, Ints], port: int, q: float = _CROWDED) -> int:

@@ -1,5 +1,7 @@
 """Pause chains, trees and full queues, in cases worked out by hand."""
 
+import time
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -55,6 +57,37 @@ def test_the_time_of_a_pause_goes_to_the_roots_that_held_it() -> None:
 def test_a_tree_has_the_ports_that_stand_at_one_time_and_not_those_one_after_the_other() -> None:
     found = of((1, 10, 20, 9), (2, 20, 30, 9), (2, 25, 40, 9), (3, 35, 50, 9), (4, 60, 70, 5))
     assert trees(found) == [Tree(9, 2, 1, 4), Tree(5, 1, 1, 1)]
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 3), st.integers(0, 30), st.integers(0, 12), st.integers(10, 13)),
+        min_size=1,
+        max_size=25,
+    )
+)
+def test_the_size_of_a_tree_is_the_most_ports_counted_at_any_instant(
+    rows: list[tuple[int, int, int, int]],
+) -> None:
+    found = of(*((port, at, at + length, root) for port, at, length, root in rows))
+    for tree in trees(found):
+        mine = [row for row in rows if row[3] == tree.root]
+        most = max(
+            len({port for port, at, length, _ in mine if at <= now < at + length})
+            for now in range(45)
+        )
+        assert (tree.size, tree.stops, tree.depth) == (most, len(mine), 1)
+
+
+def test_the_trees_of_many_stops_are_counted_in_well_under_a_second() -> None:
+    rng = np.random.default_rng(3)
+    since = np.sort(rng.integers(0, 10**13, 1 << 17))
+    until = since + rng.integers(1, 10**8, len(since))
+    port, root = rng.integers(0, 400, (2, len(since)))
+    begun = time.process_time()
+    found = trees(Chains(port, since, until, root, np.ones(len(since), np.int64)))
+    assert sum(tree.stops for tree in found) == len(since)
+    assert time.process_time() - begun < 0.5
 
 
 def test_a_queue_without_samples_is_empty() -> None:
