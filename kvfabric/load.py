@@ -16,7 +16,7 @@ from typing import Any, Final, Literal, cast, get_args, get_origin
 import msgspec
 from msgspec import Struct
 
-from kvfabric.policy import DEFAULT_KIND, PolicyPart, part_of, permit
+from kvfabric.policy import DEFAULT_KIND, PolicyPart, misnamed, part_of, permit
 from kvfabric.quantity import TokenBlock, read_quantity
 from kvfabric.scenario import Scenario
 from kvfabric.source import COMMAND_LINE, Place, ScenarioError, Source, read_source
@@ -205,6 +205,9 @@ def check(source: Source) -> Scenario:
         scenario = msgspec.convert(source.value, Scenario, dec_hook=read_quantity)
     except msgspec.ValidationError as error:
         raise _located(source, str(error)) from None
+    wrong = misnamed(scenario.policy)
+    if wrong is not None:
+        raise source.error(("policy", wrong[0]), wrong[1])
     try:
         part_of(scenario.policy)
     except msgspec.ValidationError as error:

@@ -42,6 +42,8 @@ class PolicyPart(Part, frozen=True):
 KEYS: Final = ("kind", "label", *PolicyPart.__struct_fields__)
 """The keys that are no parameters of a policy."""
 
+MOST_LABEL: Final = 80
+
 Written = str | dict[str, Any]
 """A policy as scenarios write it."""
 
@@ -56,6 +58,27 @@ def settings_of(written: Written) -> dict[str, Any]:
     if isinstance(written, str):
         return {}
     return {key: value for key, value in written.items() if key not in KEYS}
+
+
+def misnamed(written: Written) -> tuple[str, str] | None:
+    """What is wrong with a policy's name or label: the key, and what to write instead.
+
+    >>> misnamed({"name": "random"})
+    ('name', 'no policy is named, which is done by `kind`; write kind: random')
+    """
+    if isinstance(written, str):
+        return None
+    own = settings_of(written)
+    if "kind" not in written and own:
+        key, value = next(iter(own.items()))
+        meant = value if isinstance(value, str) else DEFAULT_KIND
+        return key, f"no policy is named, which is done by `kind`; write kind: {meant[:40]}"
+    if not isinstance(written.get("kind", ""), str):
+        return "kind", f"{written['kind']!r}: expected a name; write e.g. kind: {DEFAULT_KIND}"
+    label = written.get("label", DEFAULT_KIND)
+    if not isinstance(label, str) or not label.strip() or len(label) > MOST_LABEL:
+        return "label", f"expected 1 to {MOST_LABEL} characters; write what tables shall call it"
+    return None
 
 
 def part_of(written: Written) -> PolicyPart:

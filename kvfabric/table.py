@@ -6,7 +6,8 @@ from collections.abc import Sequence
 def print_table(
     title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], *, wide: int = 100
 ) -> None:
-    """Print rows of text under column heads; the first column is not wrapped."""
+    """Print rows of text under column heads; the first column is not wrapped unless it would leave
+    too little to the others."""
     from rich import box
     from rich.console import Console
     from rich.table import Table
@@ -17,7 +18,9 @@ def print_table(
         console = Console(width=wide)
     table = Table(title=Text(title), title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
     for number, column in enumerate(columns):
-        table.add_column(Text(column), no_wrap=number == 0, overflow="fold")
+        widest = max((len(row[number]) for row in rows), default=0)
+        kept = number == 0 and 3 * widest <= console.width
+        table.add_column(Text(column), no_wrap=kept, overflow="fold")
     for row in rows:
         table.add_row(*(Text(cell) for cell in row))
     console.print(table)

@@ -127,6 +127,14 @@ def test_orders_are_compared_beside_policies_whichever_key_stands_first(tmp_path
         ("{kind: network_aware, staleness: 1us}", "link state is latched every 10 us"),
         ("{kind: random, order: joint}", "policy random: has no joint choice"),
         ("{kind: least_lodaded}", "did you mean least_loaded?"),
+        (
+            "{name: random}",
+            "policy.name: no policy is named, which is done by `kind`; write kind: ",
+        ),
+        ("{groups: 2, order: joint}", "policy.groups: no policy is named, which is done by `kind`"),
+        ("{kind: 3}", "policy.kind: 3: expected a name; write e.g. kind: least_loaded"),
+        ("{kind: random, label: ''}", "policy.label: expected 1 to 80 characters"),
+        ("{kind: random, label: [a]}", "policy.label: expected 1 to 80 characters"),
         ("{kind: static_groups, group: 2}", "unknown field `group`; known settings: groups"),
     ],
 )
