@@ -4,6 +4,7 @@ It holds what the first printed page of the report holds, and how to get the res
 """
 
 from analysis import culprit
+from analysis.baseline import baseline
 from analysis.markdown import escaped, table
 from analysis.result import Result, requirements
 from analysis.summary import Summary
@@ -30,6 +31,10 @@ def brief(found: Result) -> str:
     parts.append(table(columns, rows))
     if len(ranked) > _MOST:
         parts.append(f"And {len(ranked) - _MOST} more alternatives.")
+    against = baseline(found.samples, study, found.base)
+    if against.rows:
+        parts.append(f"{escaped(against.title)}. {escaped(against.text)}")
+        parts.append(table(against.columns, against.rows[:_MOST]))
     blamed = culprit.short(found.blames)[:_MOST]
     if blamed:
         parts.append("What made the slowest hand-offs slow:")

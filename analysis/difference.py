@@ -44,6 +44,7 @@ COMPARED: Final = (
     "drops",
     "not_finished",
     "rejected",
+    "failed",
 )
 """The measures that are compared, beside the hand-off tail."""
 

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from analysis import wording
+from analysis.baseline import baseline
 from analysis.breakdown import breakdowns
 from analysis.caching import caching
 from analysis.culprit import ranking
@@ -15,6 +16,7 @@ from analysis.record import Cell, Study
 from analysis.result import Result, closest, requirements, watched
 from analysis.segment import classes
 from analysis.summary import emulated
+from analysis.tally import tallies
 from analysis.use import gpus, movements, ports, service
 from analysis.verdict import budget
 from analysis.waterfall import bandwidths
@@ -56,7 +58,7 @@ def page(found: Result, figures: Sequence["Plot"], images: Mapping[str, bytes]) 
     manifest = found.study.manifest
     waited = [one for one in (latency(found.samples),) if one.rows]
     served = (
-        *(service(found.samples, manifest), gpus(found.samples)),
+        *(tallies(found.samples), service(found.samples, manifest), gpus(found.samples)),
         *(caching(found.samples), failures(found), deeds(found.samples)),
     )
     return template.render(
@@ -65,6 +67,7 @@ def page(found: Result, figures: Sequence["Plot"], images: Mapping[str, bytes]) 
         budget=budget(manifest),
         verdict=found.verdict,
         requirements=requirements(found),
+        policies=baseline(found.samples, manifest, found.base),
         rows=found.summaries,
         held={(row.fabric, row.policy): row for row in found.summaries},
         q=found.tail_name(),

@@ -1,14 +1,16 @@
 """The report: one self-contained HTML file made from the results on disk alone.
 
 It stands in the study's directory as ``report.html``, with ``summary.md`` (the same on one page of
-Markdown), ``summary.csv``, ``measures.csv`` (every measure with its interval) and, in ``plots/``,
-every figure as SVG, PNG and CSV. Nothing in it is fetched from a network, it is whole without a
-script, and every label is escaped, since labels come from strangers' files.
+Markdown), ``summary.csv``, ``measures.csv`` (every measure with its interval), ``policies.csv``
+(paired differences) and, in ``plots/``, every figure as SVG, PNG and CSV. Nothing in it is fetched
+from a network, it is whole without a script, and every label is escaped, since labels come from
+strangers' files.
 """
 
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from analysis.baseline import rival_rows
 from analysis.blame import slowest
 from analysis.brief import brief
 from analysis.error import RecordError
@@ -46,6 +48,9 @@ def write_report(directory: Path, found: Result | None = None) -> Path:
         (directory / "summary.csv").write_text(summary_csv(found.summaries), "utf-8")
         (directory / "measures.csv").write_text(
             csv_text(*measure_rows(found.samples, found.study.manifest)), "utf-8"
+        )
+        (directory / "policies.csv").write_text(
+            csv_text(*rival_rows(found.samples, found.study.manifest, found.base)), "utf-8"
         )
         (directory / "summary.md").write_text(brief(found), "utf-8")
         part = directory / ".report.html.part"

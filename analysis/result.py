@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from analysis.baseline import base_of
 from analysis.blame import Blame, blame
 from analysis.movement import Movement
 from analysis.record import FabricFact, Study
@@ -19,7 +20,8 @@ class Result:
     """A study with its samples and summaries, one an alternative, its verdict, and what moved.
 
     ``blames`` tells of every alternative whose packets were emulated what made its slowest
-    hand-offs slow; ``place`` is the directory that the study was read from.
+    hand-offs slow; ``place`` is the directory that the study was read from; ``base`` is the policy
+    that the others are held against, the first where None.
     """
 
     study: Study
@@ -29,6 +31,7 @@ class Result:
     moved: Mapping[tuple[str, str], Movement]
     blames: Mapping[tuple[str, str], Blame] = field(default_factory=dict)
     place: Path | None = None
+    base: str | None = None
 
     def facts(self) -> dict[str, FabricFact]:
         """What each fabric consists of, in the study's order."""
@@ -39,9 +42,13 @@ class Result:
         return next((name(row.q) for row in self.summaries if row.q is not None), "tail")
 
 
-def result(study: Study, place: Path | None = None) -> Result:
-    """Samples, summaries and verdict of a study; ``place`` is where its cells' tables are."""
+def result(study: Study, place: Path | None = None, base: str | None = None) -> Result:
+    """Samples, summaries and verdict of a study; ``place`` is where its cells' tables are.
+
+    Raises `SummaryError` for a ``base`` that is none of its policies.
+    """
     parts = samples(study)
+    base_of(parts, base)
     q = common_quantile(parts)
     rows = [summary(part, q, study.manifest.allowed) for part in parts]
     charged = {(part.fabric, part.policy): blame(part, place) for part in parts}
@@ -53,6 +60,7 @@ def result(study: Study, place: Path | None = None) -> Result:
         moved(parts),
         {key: each for key, each in charged.items() if each is not None},
         place,
+        base,
     )
 
 

@@ -11,11 +11,15 @@ from kvfabric.command.study import assert_option, tell
     epilog="""\b
 Examples:
   kvfabric report out/first-look
+  kvfabric report out/first-look --base least_loaded
   kvfabric report out/first-look --assert 'choice: over_budget<1%'
 """
 )
 @click.argument("results", type=click.Path(path_type=Path))
+@click.option(
+    "--base", metavar="POLICY", help="Hold the other policies against this one.  [default: first]"
+)
 @assert_option
-def command(results: Path, asserted: tuple[str, ...]) -> int:
+def command(results: Path, base: str | None, asserted: tuple[str, ...]) -> int:
     """Write the report of a RESULTS folder and print its table and verdict; nothing is run."""
-    return tell(results, asserted)
+    return tell(results, asserted, base)

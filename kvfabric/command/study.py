@@ -167,10 +167,11 @@ def _has_trace(scenario: Path) -> bool:
     return isinstance(requests, dict) and "trace" in requests
 
 
-def tell(place: Path, asserted: tuple[str, ...] = ()) -> int:
+def tell(place: Path, asserted: tuple[str, ...] = (), base: str | None = None) -> int:
     """Write the report of a results folder and print its table and verdict.
 
-    Returns 0, or 1 when a condition of ``asserted`` does not hold; each is told.
+    ``base`` is the policy that the others are held against. Returns 0, or 1 when a condition of
+    ``asserted`` does not hold; each is told.
     """
     from rich.console import Console
 
@@ -180,13 +181,15 @@ def tell(place: Path, asserted: tuple[str, ...] = ()) -> int:
     from analysis.table import table
 
     conditions = _read(asserted)
-    found = result(read_study(place), place)
+    found = result(read_study(place), place, base)
     report = write_report(place, found)
     console = Console()
     if not console.is_terminal:
         console = Console(width=100)
     console.print(table(found.summaries, found.study.manifest))
     console.print(found.verdict.text(), markup=False, highlight=False)
+    _requests(found)
+    _policies(found)
     if found.blames:
         _blame(found)
     _cache(found)
@@ -213,6 +216,34 @@ def _blame(found: "Result", most: int = 4) -> None:
     print_table("what made the slowest hand-offs slow", COLUMNS, short(told))
     if len(shown) > most:
         click.echo(f"of {len(shown) - most} more alternatives: see the report")
+
+
+def _requests(found: "Result") -> None:
+    """What became of all requests: a line where they finished, else a table."""
+    from analysis.tally import tallies, told
+    from kvfabric.table import print_table
+
+    if line := told(found.samples):
+        click.echo(line)
+        return
+    table = tallies(found.samples)
+    if table.rows:
+        print_table(table.title + ", warm-up included", table.columns, table.rows)
+
+
+def _policies(found: "Result", most: int = 30) -> None:
+    """How far every policy lies from the base, where there are several."""
+    from analysis.baseline import SHORT, baseline, short
+    from kvfabric.table import print_table
+
+    told = baseline(found.samples, found.study.manifest, found.base)
+    if not told.rows:
+        return
+    if len(told.rows) > most:
+        click.echo(f"\n{told.title}: {len(told.rows)} rows, see the report")
+        return
+    print_table(told.title, *short(told), wide=120)
+    click.echo(SHORT + "\n")
 
 
 def _failures(found: "Result") -> None:

@@ -1,0 +1,123 @@
+"""All policies of a fabric stand in one table, as paired differences from the base."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from analysis.baseline import LEGEND, baseline, rivals, short
+from analysis.error import SummaryError
+from analysis.record import read_study
+from analysis.report import write_report
+from analysis.result import result
+from analysis.summary import samples
+
+MakeStudy = Callable[..., Path]
+FABRIC = "fat tree"
+
+
+def test_the_gap_is_the_mean_of_the_differences_of_each_seed(
+    tmp_path: Path, make_study: MakeStudy
+) -> None:
+    study = read_study(
+        make_study(tmp_path, fabrics=[FABRIC], policies=["random", "least_loaded"], seeds=[1, 2, 3])
+    )
+    parts = samples(study)
+    (rival,) = rivals(parts, study.manifest)
+    means = [np.array([each.duration.mean() for each in part.handoffs]) for part in parts]
+    gap = rival.gaps["handoff_mean"]
+    differences = means[1] - means[0]
+    assert rival.policy == "least_loaded"
+    assert gap.gap.value == pytest.approx(differences.mean())
+    half = 4.302653 * differences.std(ddof=1) / np.sqrt(3)  # t(2, 97.5 %)
+    assert gap.gap.high - gap.gap.value == pytest.approx(half, rel=1e-6)
+
+
+def test_every_policy_has_a_row_on_every_fabric_and_the_base_stands_first(
+    tmp_path: Path, make_study: MakeStudy
+) -> None:
+    policies = ["random", "round_robin", "least_loaded"]
+    fabrics = [FABRIC, "full mesh"]
+    study = read_study(
+        make_study(tmp_path, fabrics=fabrics, policies=policies, seeds=[1, 2], impossible=[])
+    )
+    told = baseline(samples(study), study.manifest, "least_loaded")
+    assert told.title == "Policies against least_loaded"
+    assert told.columns[:4] == ("fabric", "policy", "seeds", "mean hand-off, ms")
+    order = ["least_loaded", "random", "round_robin"]
+    assert [row[:2] for row in told.rows] == [(f, p) for f in fabrics for p in order]
+    assert " to " not in told.rows[0][3]
+    assert all(" to " in row[3] for row in told.rows if row[1] != "least_loaded")
+
+
+def test_only_what_survives_the_count_of_comparisons_is_marked(
+    tmp_path: Path, make_study: MakeStudy
+) -> None:
+    study = read_study(
+        make_study(
+            tmp_path,
+            fabrics=[FABRIC],
+            policies=["random", "least_loaded", "same"],
+            seeds=list(range(1, 9)),
+            impossible=[],
+        )
+    )
+    held = {rival.policy: rival for rival in rivals(samples(study), study.manifest)}
+    assert "handoff_mean" in held["least_loaded"].found
+    rows = {row[1]: row for row in baseline(samples(study), study.manifest).rows}
+    assert rows["least_loaded"][3].endswith(") *")
+    assert rows["least_loaded"][3].startswith("-")
+
+
+def test_one_seed_bounds_nothing_and_marks_nothing(tmp_path: Path, make_study: MakeStudy) -> None:
+    study = read_study(
+        make_study(tmp_path, fabrics=[FABRIC], policies=["random", "least_loaded"], seeds=[1])
+    )
+    row = baseline(samples(study), study.manifest).rows[1]
+    assert row[3].endswith("(unbounded)")
+
+
+def test_a_policy_that_cannot_run_has_no_number(tmp_path: Path, make_study: MakeStudy) -> None:
+    policies = ["random", "least_loaded", "round_robin"]
+    barred = [(FABRIC, "least_loaded")]
+    study = read_study(
+        make_study(tmp_path, fabrics=[FABRIC], policies=policies, seeds=[1, 2], impossible=barred)
+    )
+    assert baseline(samples(study), study.manifest).rows[1][2:4] == ("0", "n/a")
+    assert baseline(samples(study)[:2], study.manifest).rows == ()
+
+
+def test_a_single_policy_has_no_table_and_an_unknown_base_is_told(
+    tmp_path: Path, make_study: MakeStudy
+) -> None:
+    study = read_study(make_study(tmp_path, fabrics=[FABRIC], policies=["random"], seeds=[1, 2]))
+    assert baseline(samples(study), study.manifest).rows == ()
+    with pytest.raises(SummaryError, match=r"base 'rnd': no policy.*write one of \['random'\]"):
+        baseline(samples(study), study.manifest, "rnd")
+
+
+def test_report_summary_and_csv_hold_the_table(tmp_path: Path, make_study: MakeStudy) -> None:
+    out = make_study(
+        tmp_path, fabrics=[FABRIC], policies=["random", "least_loaded"], seeds=[1, 2, 3]
+    )
+    write_report(out, result(read_study(out), out, base="least_loaded"))
+    for name in ("report.html", "summary.md"):
+        text = (out / name).read_text("utf-8").replace("\\", "")
+        assert "Policies against least_loaded" in text
+        assert "mean hand-off, ms" in text
+    assert LEGEND in (out / "report.html").read_text("utf-8")
+    head, *rows = (out / "policies.csv").read_text("utf-8").splitlines()
+    assert head == "fabric,policy,base,measure,unit,seeds,difference,low,high,found"
+    assert rows[0].startswith("fat tree,random,least_loaded,handoff_mean,time,3,")
+
+
+def test_a_terminal_gets_no_column_that_says_the_same_in_every_row(
+    tmp_path: Path, make_study: MakeStudy
+) -> None:
+    study = read_study(
+        make_study(tmp_path, fabrics=[FABRIC], policies=["random", "least_loaded"], seeds=[1, 2])
+    )
+    columns, rows = short(baseline(samples(study), study.manifest))
+    assert columns == ("policy", "mean hand-off, ms", "over budget, points", "mean TTFT, ms")
+    assert [row[0] for row in rows] == ["random", "least_loaded"]
