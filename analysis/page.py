@@ -14,6 +14,7 @@ from analysis.latency import latency
 from analysis.pathology import pauses, spreads
 from analysis.record import Cell, Study
 from analysis.result import Result, closest, requirements, watched
+from analysis.review import capacity, elsewhere
 from analysis.segment import classes
 from analysis.summary import emulated
 from analysis.tally import tallies
@@ -88,6 +89,8 @@ def page(found: Result, figures: Sequence["Plot"], images: Mapping[str, bytes]) 
             spreads(found.samples, found.place),
         ),
         bandwidths=bandwidths(found.samples),
+        capacity=capacity(found.samples),
+        elsewhere=elsewhere(manifest),
         blamed=ranking(found.blames),
         classes=[classes(sample) for sample in closest(found)],
         spare=[
