@@ -7,7 +7,7 @@ what has one value a seed, Student's t over the seeds; counts are exact.
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from enum import Enum
 from math import nan
 from typing import Final
@@ -31,6 +31,7 @@ from analysis.memory import evictions, held, peak, short, short_most
 from analysis.record import Cell, StudyManifest
 from analysis.service import attained, attainment, density, goodput_per_s
 from analysis.summary import Sample
+from analysis.throughput import Throughput, throughput
 from analysis.wording import duration, percent
 
 Floats = NDArray[np.float64]
@@ -157,6 +158,14 @@ def _cell(share: Callable[[Cell], float]) -> OfSeed:
     return lambda sample, at, _: share(sample.cells[at])
 
 
+def _through(name: str) -> Measure:
+    def of_seed(sample: Sample, at: int, _: StudyManifest) -> float:
+        return float(getattr(throughput(sample.cells[at]), name))
+
+    says = f"{name.replace('_', ' ').replace('kv', 'KV')} that went through"
+    return Measure(f"through_{name}", says, Unit.RATE, of_seed, more_is_worse=False)
+
+
 _VALUES: Final[dict[str, tuple[str, Unit, Callable[[Sample, int], Floats]]]] = {
     "handoff": ("hand-off time", Unit.TIME, lambda s, at: s.handoffs[at].duration),
     "transfer": ("transfer time", Unit.TIME, lambda s, at: s.handoffs[at].transfer),
@@ -230,6 +239,7 @@ _PLAIN: Final = (
         lambda sample, at, study: density(sample.cells[at], study),
         more_is_worse=False,
     ),
+    *(_through(each.name) for each in fields(Throughput)),
     Measure(
         "known",
         "prompt tokens that prefix caches knew",

@@ -11,13 +11,16 @@ from analysis.culprit import ranking
 from analysis.deed import deeds
 from analysis.failure import failures
 from analysis.latency import latency
+from analysis.memory import memory
 from analysis.pathology import pauses, spreads
 from analysis.record import Cell, Study
 from analysis.result import Result, closest, requirements, watched
 from analysis.review import capacity, elsewhere
 from analysis.segment import classes
+from analysis.stratum import requests_by_class
 from analysis.summary import emulated
 from analysis.tally import tallies
+from analysis.throughput import throughputs
 from analysis.use import gpus, movements, ports, service
 from analysis.verdict import budget
 from analysis.waterfall import bandwidths
@@ -59,8 +62,10 @@ def page(found: Result, figures: Sequence["Plot"], images: Mapping[str, bytes]) 
     manifest = found.study.manifest
     waited = [one for one in (latency(found.samples),) if one.rows]
     served = (
-        *(tallies(found.samples), service(found.samples, manifest), gpus(found.samples)),
+        *(tallies(found.samples), service(found.samples, manifest), throughputs(found.samples)),
+        *(gpus(found.samples), memory(found.samples)),
         *(caching(found.samples), failures(found), deeds(found.samples)),
+        *(requests_by_class(sample, manifest) for sample in closest(found)),
     )
     return template.render(
         **trusted,

@@ -1,10 +1,10 @@
 """The report: one self-contained HTML file made from the results on disk alone.
 
 It stands in the study's directory as ``report.html``, with ``summary.md`` (the same on one page of
-Markdown), ``summary.csv``, ``measures.csv`` (every measure with its interval), ``policies.csv``
-(paired differences) and, in ``plots/``, every figure as SVG, PNG and CSV. Nothing in it is fetched
-from a network, it is whole without a script, and every label is escaped, since labels come from
-strangers' files.
+Markdown), ``summary.csv``, ``measures.csv`` (every measure with its interval), ``classes.csv`` (the
+same by class), ``policies.csv`` (paired differences) and, in ``plots/``, every figure as SVG, PNG
+and CSV. Nothing in it is fetched from a network, it is whole without a script, and every label is
+escaped, since labels come from strangers' files.
 """
 
 from pathlib import Path
@@ -20,6 +20,7 @@ from analysis.page import page
 from analysis.pathology import most_paused
 from analysis.record import read_study
 from analysis.result import Result, closest, result, watched
+from analysis.stratum import class_rows
 from analysis.summary import emulated
 from analysis.witness import Witness
 
@@ -48,6 +49,9 @@ def write_report(directory: Path, found: Result | None = None) -> Path:
         (directory / "summary.csv").write_text(summary_csv(found.summaries), "utf-8")
         (directory / "measures.csv").write_text(
             csv_text(*measure_rows(found.samples, found.study.manifest)), "utf-8"
+        )
+        (directory / "classes.csv").write_text(
+            csv_text(*class_rows(closest(found), found.study.manifest)), "utf-8"
         )
         (directory / "policies.csv").write_text(
             csv_text(*rival_rows(found.samples, found.study.manifest, found.base)), "utf-8"
