@@ -87,7 +87,7 @@ def main(argv: list[str] | None = None) -> None:
         click.echo(f"kvfabric: interrupted{kept}", err=True)
         code = 130
     except OSError as error:
-        code = _end_of_output(error)
+        code = _no_such_place(error) if error.errno in _OF_PLACES else _end_of_output(error)
     except SystemExit as stop:
         # rich and click turn a reader that went away into an exit of their own, with 1.
         if not (isinstance(stop.__context__, BrokenPipeError) or _unread(sys.stdout.fileno())):
@@ -101,6 +101,24 @@ def _unread(descriptor: int) -> bool:
     watch = select.poll()
     watch.register(descriptor, 0)
     return any(event & select.POLLERR for _, event in watch.poll(0))
+
+
+_OF_PLACES: Final = frozenset(
+    (
+        *(errno.EACCES, errno.EPERM, errno.EROFS, errno.EISDIR, errno.ENOTDIR),
+        *(errno.ENAMETOOLONG, errno.ELOOP),
+    )
+)
+"""What a place that the user named can be; a file that is missing is asked for by us, a bug."""
+
+
+def _no_such_place(error: OSError) -> int:
+    """A place in the file system refuses; one that no file is named for is a bug."""
+    if error.filename is None:
+        raise error
+    name = os.fsdecode(error.filename) if isinstance(error.filename, bytes) else error.filename
+    click.echo(f"kvfabric: {str(name)[:200]}: {error.strerror}; choose another place", err=True)
+    return 2
 
 
 def _end_of_output(error: OSError) -> int:
