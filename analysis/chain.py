@@ -34,6 +34,11 @@ class Chains:
         order = np.lexsort((self.since, self.port))
         return order, self.port[order]
 
+    @cached_property
+    def _spans(self) -> tuple[Ints, Ints, Ints]:
+        order, _ = self._by_port
+        return self.since[order], self.until[order], self.root[order]
+
     def of(self, port: int) -> Ints:
         """The rows of the stops of one port, in order of time."""
         order, ports = self._by_port
@@ -42,11 +47,14 @@ class Chains:
 
     def roots(self, port: int, since: int, until: int) -> dict[int, int]:
         """Picoseconds that ``port`` stood stopped within a span, by the root of each stop."""
-        rows = self.of(port)
-        shared = np.minimum(self.until[rows], until) - np.maximum(self.since[rows], since)
+        first, last = np.searchsorted(self._by_port[1], [port, port + 1])
+        begun, ended, roots = self._spans
+        last = first + np.searchsorted(begun[first:last], until)
+        shared = np.minimum(ended[first:last], until) - np.maximum(begun[first:last], since)
+        held = shared > 0
         found: dict[int, int] = {}
-        for row, time in zip(rows[shared > 0].tolist(), shared[shared > 0].tolist(), strict=True):
-            root = int(self.root[row])
+        rows = zip(roots[first:last][held].tolist(), shared[held].tolist(), strict=True)
+        for root, time in rows:
             found[root] = found.get(root, 0) + time
         return found
 

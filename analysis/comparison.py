@@ -7,7 +7,7 @@ over the seeds, at 1 - 0.05 / pairs (Bonferroni), so that all pairs hold togethe
 with a hand-off that never ended have no mean and are left out.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
@@ -17,6 +17,9 @@ from analysis.error import SummaryError
 from analysis.interval import LEVEL, Estimate
 from analysis.pairing import paired
 from analysis.summary import Sample
+
+Statistic = Callable[[Sample], dict[int, float]]
+"""A number of each seed of an alternative."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,14 +62,14 @@ class Comparison:
         return max(max(abs(pair.ps.low), abs(pair.ps.high)) for pair in self.pairs)
 
 
-def compare_fabrics(parts: Sequence[Sample]) -> Comparison:
-    """Every two fabrics, averaged over the policies they share."""
-    return _compare({(p.fabric, p.policy): means(p) for p in parts})
+def compare_fabrics(parts: Sequence[Sample], of: Statistic | None = None) -> Comparison:
+    """Every two fabrics, averaged over the policies they share; ``of`` is `means` if not given."""
+    return _compare({(p.fabric, p.policy): (of or means)(p) for p in parts})
 
 
-def compare_policies(parts: Sequence[Sample]) -> Comparison:
-    """Every two policies, averaged over the fabrics they share."""
-    return _compare({(p.policy, p.fabric): means(p) for p in parts})
+def compare_policies(parts: Sequence[Sample], of: Statistic | None = None) -> Comparison:
+    """Every two policies, averaged over the fabrics they share; ``of`` is `means` if not given."""
+    return _compare({(p.policy, p.fabric): (of or means)(p) for p in parts})
 
 
 def means(sample: Sample) -> dict[int, float]:
@@ -78,6 +81,17 @@ def means(sample: Sample) -> dict[int, float]:
         seed: float(durations[place].mean())
         for seed, place in sample.seeds().items()
         if len(durations[place]) and np.isfinite(durations[place]).all()
+    }
+
+
+def first_tokens(sample: Sample) -> dict[int, float]:
+    """The mean TTFT of each seed, ps, of requests that finished."""
+    if sample.impossible is not None or not sample.budgets:
+        return {}
+    return {
+        seed: float(sample.budgets[place].ttft.mean())
+        for seed, place in sample.seeds().items()
+        if len(sample.budgets[place].ttft)
     }
 
 

@@ -28,6 +28,7 @@ from analysis.summary import (
     emulated,
 )
 from analysis.turn import turn
+from analysis.waiting import waiting
 from analysis.wording import (
     count,
     duration,
@@ -66,6 +67,7 @@ def verdict(study: Study, parts: Sequence[Sample], rows: Sequence[Summary]) -> V
         _hopeless(rows, manifest),
         _matters("Topology", "fabric", "policy", compare_fabrics(parts), rows, manifest),
         _policy(parts, rows, manifest),
+        *waiting(parts, manifest),
         *_estimates(rows, emulated(study)),
         *_warnings(study, rows),
         *warmup.notices(parts),

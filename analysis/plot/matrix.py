@@ -29,6 +29,7 @@ def matrix(moved: Mapping[tuple[str, str], Movement]) -> Plot:
     policies = labels([policy for (_, policy), _ in shown], 24)
     with styled():
         from matplotlib.colors import LogNorm
+        from matplotlib.ticker import MaxNLocator
 
         figure = blank(2.1 * across + 1.2, 2.2 * down + 0.5)
         grid = figure.subplots(down, across, squeeze=False).ravel()
@@ -40,6 +41,8 @@ def matrix(moved: Mapping[tuple[str, str], Movement]) -> Plot:
             image = axes.imshow(field, norm=scale, cmap="cividis", aspect="auto")
             axes.grid(visible=False)
             axes.tick_params(labelsize=6)
+            for axis in (axes.xaxis, axes.yaxis):
+                axis.set_major_locator(MaxNLocator(6, integer=True))
             axes.set_title(
                 f"{fabrics[fabric]}\n{policies[policy]}\n{each.pairs:,} pairs, drift "
                 f"{percent(each.drift)}",
