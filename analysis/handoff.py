@@ -6,15 +6,19 @@ exact below 2^53 ps (2.5 hours). Requests that stay where they were prefilled ha
 """
 
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from analysis.budget import after_warmup
 from analysis.record import FINISHED, REJECTED, Cell, StudyManifest
+from traffic.emulator import Table
 from traffic.ledger import FAILED
 
 Floats = NDArray[np.float64]
+
+_LONE: Final = ("release_ps", "bandwidth_ps", "ideal_ps")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -96,6 +100,24 @@ def handoffs(cell: Cell, study: StudyManifest) -> Handoffs:
         failed=int((status == FAILED).sum()),
         local=int((prefilled & ~moved).sum()),
     )
+
+
+def lone_parts(cell: Cell, part: Handoffs, lone: Table) -> tuple[Floats, Floats]:
+    """What the hand-offs of ``part`` would take, at the rate of the NIC with the headers of their
+    frames; and each flow alone on an idle fabric, as a single descriptor.
+
+    ``lone`` is the table `analysis.observed.LONE` of the cell, in the order of its flows.
+    """
+    mine, row = _rows(cell, part.request)
+    flow = {name: cell.flows[name].astype(np.int64)[mine] for name in _LONE}
+    added = {name: lone[name].astype(np.int64)[mine] for name in ("headers_ps", "descriptors_ps")}
+    once = (
+        np.where(flow["bandwidth_ps"] < 0, -1, flow["bandwidth_ps"] + added["headers_ps"]),
+        np.where(flow["ideal_ps"] < 0, -1, flow["ideal_ps"] - added["descriptors_ps"]),
+    )
+    count = len(part.request)
+    first, second = (_estimate(flow["release_ps"], took, row, count) for took in once)
+    return first, second
 
 
 def window_ps(cell: Cell) -> int:

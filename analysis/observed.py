@@ -58,7 +58,10 @@ messages that they wait for and count times latency, its time at work with and w
 that was not compared); then what its KV memory held, as `traffic.occupancy` tells it (-1 for
 prefill instances, whose memory is not limited)."""
 
-SERVED: Final = {"instances": INSTANCES}
+LONE: Final = ("flow", "headers_ps", "descriptors_ps")
+"""One row a flow: what the headers of its frames and its descriptors add to its time alone."""
+
+SERVED: Final = {"instances": INSTANCES, "lone": LONE}
 
 COLLECTIVES: Final = {
     "latency": (

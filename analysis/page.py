@@ -93,7 +93,7 @@ def page(found: Result, figures: Sequence["Plot"], images: Mapping[str, bytes]) 
             pauses(found.samples, found.place),
             spreads(found.samples, found.place),
         ),
-        bandwidths=bandwidths(found.samples),
+        bandwidths=bandwidths(found.samples, found.place),
         capacity=capacity(found.samples),
         elsewhere=elsewhere(manifest),
         blamed=ranking(found.blames),

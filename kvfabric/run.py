@@ -23,6 +23,7 @@ from kvfabric.handoff import handoff_told, orchestration_told
 from kvfabric.hazard import befalls, failure_tables, failure_totals, renumbered
 from kvfabric.latency import Served, caused, waiting
 from kvfabric.load import Alternative
+from kvfabric.lone import lone
 from kvfabric.memory import instances, memory_totals
 from kvfabric.network import network_told
 from kvfabric.observed import observed
@@ -88,6 +89,10 @@ def run_cell(job: CellJob, progress: Callable[[int, int], None] | None = None) -
     deployments = [one.deployment for one in ready.placed]
     whole = Served.of(outcome, deployments, colocated=ready.rules.mode == "colocated")
     latency, waited, told = _latency(job, whole, outcome, telemetry)
+    own = ready.transport
+    if scenario.run.emulator == "fluid":
+        own = replaced(own, issue_ps=0)  # it knows no time of issuing
+    flows = flow_table(ready, outcome, telemetry, emulator.rows, seed)
     return Cell(
         replace(
             manifest,
@@ -109,13 +114,18 @@ def run_cell(job: CellJob, progress: Callable[[int, int], None] | None = None) -
             notes=[*notes, *outcome.notes, *told],
         ),
         outcome.requests,
-        flow_table(ready, outcome, telemetry, emulator.rows, seed),
+        flows,
         _ports(ready.fabric, telemetry),
         observed(ready.fabric, telemetry)
         | cache_tables(outcome)
         | failure_tables(outcome)
         | latency
-        | {"instances": instances(whole, outcome, latency.get("instances"))},
+        | {
+            "instances": instances(whole, outcome, latency.get("instances")),
+            "lone": lone(
+                outcome.flows, flows["hops"].astype(np.int64), nic_rate(ready.fabric), own
+            ),
+        },
     )
 
 
