@@ -18,6 +18,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from topo.unit import show_duration
 from traffic.draw import draw
 from traffic.error import RequestError
 from traffic.ledger import Ledger
@@ -208,7 +209,7 @@ class Users:
 def talk(users: int, tenants: Sequence[Tenant], lengths: Lengths, think_ps: int, seed: int) -> Talk:
     """What users of these tenants ask: of the tenant's own lengths, or of ``lengths``."""
     if think_ps < 0:
-        raise RequestError(f"closed.think {think_ps} ps: negative; write 0s or more")
+        raise RequestError(f"closed.think {show_duration(think_ps)}: negative; write 0s or more")
     shares = [tenant.share for tenant in tenants] or [1.0]
     own = [(tenant.lengths or lengths) for tenant in tenants] or [lengths]
     return Talk([own[pick(shares, seed, "user tenant", u)] for u in range(users)], think_ps, seed)

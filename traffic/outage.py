@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from topo.error import KvfabricError
+from topo.unit import show_duration
 from traffic.seed import generator
 
 SIDES: Final = ("prefill", "decode")
@@ -37,16 +38,18 @@ class Outage:
             if value not in known:
                 raise OutageError(f"{key} {value[:40]!r}: unknown; write {' or '.join(known)}")
         if self.from_ps < 0:
-            raise OutageError(f"from {self.from_ps} ps: before the run; write 0s or later")
+            raise OutageError(
+                f"from {show_duration(self.from_ps)}: before the run; write 0s or later"
+            )
         if self.until_ps is not None and self.until_ps <= self.from_ps:
             raise OutageError(
-                f"until {self.until_ps} ps: not after from {self.from_ps} ps; write a later time, "
-                "or leave it out for good"
+                f"until {show_duration(self.until_ps)}: not after from "
+                f"{show_duration(self.from_ps)}; write a later time, or leave it out for good"
             )
         if self.kind == "join" and self.until_ps is not None:
             raise OutageError(
-                f"until {self.until_ps} ps: an instance joins once; write a drain or a failure "
-                "for its end"
+                f"until {show_duration(self.until_ps)}: an instance joins once; write a drain or a "
+                "failure for its end"
             )
 
     @property
@@ -77,8 +80,9 @@ def ordered(outages: Sequence[Outage], sizes: tuple[int, int], load_ps: int) -> 
             start = before.from_ps if before.kind == "join" else before.until_ps
             if outage.kind == "join" or start is None or outage.from_ps <= start + load_ps:
                 raise OutageError(
-                    f"instance {outage.name}: {outage.kind} at {outage.from_ps} ps while its "
-                    f"{before.kind} is not over; write a time after it and the model's load"
+                    f"instance {outage.name}: {outage.kind} at {show_duration(outage.from_ps)} "
+                    f"while its {before.kind} is not over; write a time after it and the "
+                    "model's load"
                 )
         last[key] = outage
     return found
@@ -103,7 +107,7 @@ def drawn(
     """
     for key, value in (("mtbf", mtbf_ps), ("mttr", mttr_ps)):
         if value <= 0:
-            raise OutageError(f"{key} {value} ps: must be above 0; write e.g. 1h")
+            raise OutageError(f"{key} {show_duration(value)}: must be above 0; write e.g. 1h")
     found: list[Outage] = []
     for instance in instances:
         stream = generator(seed, f"outage {side} {instance}")

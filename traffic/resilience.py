@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from topo.unit import PS_PER_MS, PS_PER_S
+from topo.unit import PS_PER_MS, PS_PER_S, show_duration
 from traffic.draw import draw
 from traffic.mode import ServingError
 from traffic.outage import Outage
@@ -40,8 +40,9 @@ class Health:
             raise ServingError("failover.health: negative time; write 0s or more")
         if self.interval_ps and self.timeout_ps > self.interval_ps:
             raise ServingError(
-                f"failover.health.timeout {self.timeout_ps} ps: longer than the interval of "
-                f"{self.interval_ps} ps, so that answers would come out of order; write at most it"
+                f"failover.health.timeout {show_duration(self.timeout_ps)}: longer than the "
+                f"interval of {show_duration(self.interval_ps)}, so that answers would come out of "
+                "order; write at most it"
             )
         _counts("failover.health", failures=self.failures, successes=self.successes)
 
@@ -57,7 +58,9 @@ class Circuit:
 
     def __post_init__(self) -> None:
         if self.open_ps < 1:
-            raise ServingError(f"failover.breaker.open {self.open_ps} ps: write a time above 0")
+            raise ServingError(
+                f"failover.breaker.open {show_duration(self.open_ps)}: write a time above 0"
+            )
         _counts("failover.breaker", failures=self.failures, successes=self.successes)
 
 
@@ -126,8 +129,8 @@ class Resilience:
     def __post_init__(self) -> None:
         if self.timeout_ps < 1:
             raise ServingError(
-                f"failover.timeout {self.timeout_ps} ps: a failure takes time to be noticed; "
-                "write e.g. 1ms"
+                f"failover.timeout {show_duration(self.timeout_ps)}: a failure takes time to be "
+                "noticed; write e.g. 1ms"
             )
         if min(self.wait_ps, self.load_ps, self.discovery_ps) < 0:
             raise ServingError("failover: negative time; write 0s or more")

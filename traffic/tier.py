@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from topo.error import KvfabricError
-from topo.unit import PS_PER_S
+from topo.unit import PS_PER_S, show_duration
 
 KINDS: Final = ("hbm", "dram", "ssd", "remote")
 """The tiers, fastest first."""
@@ -114,8 +114,8 @@ class Caching:
             )
         if self.lifetime_ps < 0 or self.ttft_ps < 0:
             raise CacheError(
-                f"cache.lifetime {self.lifetime_ps} ps, objective {self.ttft_ps} ps: write 0 or "
-                "more"
+                f"cache.lifetime {show_duration(self.lifetime_ps)}, objective "
+                f"{show_duration(self.ttft_ps)}: write 0 or more"
             )
         if not 0 <= self.priority <= 7:
             raise CacheError(f"cache.priority {self.priority}: write 0 to 7")

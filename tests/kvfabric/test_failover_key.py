@@ -145,12 +145,12 @@ def test_instances_are_numbered_over_all_models_as_in_the_tables(tmp_path: Path)
         (
             "[{kind: fail, instance: decode 1, from: 1ms}, {kind: fail, instance: decode 1}]",
             "{}",
-            "decode 1: fail at 1000000000 ps while its fail is not over",
+            "decode 1: fail at 1 ms while its fail is not over",
         ),
         (
             "[{kind: fail, instance: decode 1}]",
             "{health: {interval: 1ms}}",
-            "failover.health.timeout 5000000000000 ps: longer than the interval",
+            "failover.health.timeout 5 s: longer than the interval",
         ),
         ("[{kind: fail, instance: decode 1}]", "{timeout: 0s}", "takes time to be noticed"),
     ],

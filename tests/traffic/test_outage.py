@@ -14,11 +14,11 @@ S = 10**12
         ([("fail", "prefill", 4, S, None)], "prefill 4: the pool has 4; write prefill 0 to"),
         (
             [("fail", "decode", 1, S, 3 * S), ("drain", "decode", 1, 2 * S, None)],
-            "decode 1: drain at 2000000000000 ps while its fail is not over",
+            "decode 1: drain at 2 s while its fail is not over",
         ),
         (
             [("drain", "decode", 1, S, None), ("fail", "decode", 1, 9 * S, None)],
-            "fail at 9000000000000 ps while its drain is not over",
+            "fail at 9 s while its drain is not over",
         ),
         (
             [("fail", "decode", 1, S, 2 * S), ("fail", "decode", 1, 2 * S + S // 2, None)],
@@ -26,7 +26,7 @@ S = 10**12
         ),
         (
             [("fail", "prefill", 0, S, 2 * S), ("join", "prefill", 0, 9 * S, None)],
-            "join at 9000000000000 ps while its fail is not over",
+            "join at 9 s while its fail is not over",
         ),
     ],
 )
