@@ -17,7 +17,7 @@ help:
 	$(SAY) 'make test    set up and run every test but those on real frames'
 	$(SAY) 'make frames  as root: the same hand-offs as frames of a Mininet network, beside packets and fluid'
 	$(SAY) 'make test-frames  as root: the tests on real frames, one after the other'
-	$(SAY) 'make vm-test  run CMD under a distribution kernel in QEMU'
+	$(SAY) 'make vm-test  the tests of the kernel'\''s own queues, or CMD, under a distribution kernel in QEMU'
 	$(SAY) 'make check   linters and type checkers'
 	$(SAY) 'make format  rewrite the sources in the house format'
 	$(SAY) 'make clean   remove the environment, builds and results'
@@ -36,7 +36,7 @@ frames: $(VENV)/.framed
 	$(BIN)/kvfabric crosscheck scenarios/real-frames.yaml --out $(OUT)/real-frames
 
 vm-test: $(VENV)/.developed
-	@python3 vm/boot.py --results $(OUT)/vm -- $(or $(CMD),$(BIN)/pytest -q -p no:cacheprovider -n 0 -m vm tests/vm)
+	@python3 vm/boot.py --results $(OUT)/vm -- $(or $(CMD),$(BIN)/pytest -q -rs -p no:cacheprovider -o faulthandler_timeout=420 -n 0 -m vm tests/vm)
 
 check: $(VENV)/.developed
 	$(BIN)/ruff check .

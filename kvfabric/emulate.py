@@ -30,7 +30,7 @@ from emulate.mininet.feed import LEAD_NS, busy_ps
 from emulate.mininet.guard import Control, Verdict
 from emulate.mininet.kernel import lead_ps
 from emulate.mininet.network import Network, network, refuse_size
-from emulate.mininet.plane import refuse_discipline
+from emulate.mininet.plane import refuse_dilation, refuse_discipline
 from emulate.mininet.record import FOLDER
 from emulate.mininet.requirement import demand_kernel
 from emulate.mininet.setup import Setup, refuse_frames
@@ -120,6 +120,8 @@ def outlook(
         dilation, why = found.dilation, found.text()
     else:
         why = f"dilation {dilation:,}: as given"
+    if tcp is not None:
+        refuse_dilation(setup, dilation)
     refuse_window(dilation, int(job.alternative.scenario.run.control_delay))
     packet = run_cell(job)
     flows = packet.flows

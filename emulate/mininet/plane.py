@@ -12,9 +12,11 @@ what one queue alone may take of the pool by the dynamic threshold with alpha a,
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Final
 
 from emulate.discipline import Discipline
 from emulate.mininet import qdisc
+from emulate.mininet.control import farthest
 from emulate.mininet.error import EmulationError
 from emulate.mininet.name import interface_name
 from emulate.mininet.namespace import inside
@@ -25,6 +27,7 @@ from emulate.mininet.program import call
 from emulate.mininet.router import become_host, become_router
 from emulate.mininet.setup import Setup
 from topo.fabric import Fabric
+from topo.unit import PS_PER_S, show_duration
 
 
 @dataclass(frozen=True)
@@ -56,6 +59,32 @@ def refuse_discipline(discipline: Discipline) -> None:
         )
 
 
+FIRST_TIMEOUT_PS: Final = PS_PER_S
+"""After so much of the real clock a SYN without an answer is sent again (RFC 6298)."""
+
+
+def longest_path(setup: Setup) -> list[int]:
+    """The ports between two hosts that are farthest apart, in order."""
+    return setup.routes.paths(*farthest(setup.fabric, setup.routes), limit=1)[0]
+
+
+def latency_ps(fabric: Fabric, path: list[int]) -> int:
+    """Delays of the cables and pipelines on a path."""
+    switches = [fabric.nodes[int(fabric.ports.peer[port])].switch for port in path]
+    return int(fabric.ports.delay_ps[path].sum()) + sum(s.latency_ps for s in switches if s)
+
+
+def refuse_dilation(setup: Setup, dilation: int) -> None:
+    """Raise `EmulationError` where a handshake would outlast the kernel's first timeout."""
+    there_and_back = 2 * latency_ps(setup.fabric, longest_path(setup))
+    if there_and_back * dilation > FIRST_TIMEOUT_PS:
+        raise EmulationError(
+            f"dilation {dilation:,}: a handshake takes {show_duration(there_and_back * dilation)} "
+            "of real time, and the kernel sends it again after 1s; write a dilation of at most "
+            f"{FIRST_TIMEOUT_PS // there_and_back:,}"
+        )
+
+
 def queue_limit(fabric: Fabric, node: int, discipline: Discipline) -> int:
     """Bytes that one queue of a switch may hold."""
     switch = fabric.nodes[node].switch
@@ -76,6 +105,7 @@ def kernel_plane(
     Raises `EmulationError` where a setting does not read back as it was set.
     """
     refuse_discipline(setup.discipline)
+    refuse_dilation(setup, dilation)
     if network.memory:
         raise EmulationError(
             "links memory: the kernel forwards over veth pairs; write --links veth"

@@ -20,12 +20,15 @@ from emulate.mininet.control import farthest
 from emulate.mininet.error import EmulationError
 from emulate.mininet.guard import Control
 from emulate.mininet.namespace import inside
-from emulate.mininet.plane import Plane
+from emulate.mininet.plane import Plane, latency_ps, longest_path
 from emulate.mininet.qdisc import FRAMING, frame_bytes
 from topo.unit import PS_PER_S
 
 FRAMES: Final = 100
 """Of the train: at two frames of burst in a bucket, long enough for a rate within 1 %."""
+
+_WARM: Final = 5
+"""Frames before it, which do not count: the first of all find cold code and caches."""
 
 _HEADERS: Final = 14 + 20 + 8
 _TIMESTAMP: Final = 35
@@ -56,19 +59,15 @@ class Train:
 
 def train(plane: Plane) -> Train:
     """Send one, on a plane that is idle."""
-    fabric = plane.network.fabric
-    source, destination = farthest(fabric, plane.setup.routes)
-    path = plane.setup.routes.paths(source, destination, limit=1)[0]
-    wire_bits = 8 * (frame_bytes(plane.setup.transport.mtu) + FRAMING)
-    times = [
-        wire_bits * (PS_PER_S // 1000) // (int(fabric.ports.rate_bps[p]) // 1000) for p in path
-    ]
-    fixed = 0
-    for port in path:
-        switch = fabric.nodes[int(fabric.ports.peer[port])].switch
-        fixed += int(fabric.ports.delay_ps[port]) + (switch.latency_ps if switch else 0)
-    ideal = sum(times) + fixed
-    sent, stamps = _sent(plane, source, destination, ideal + FRAMES * max(times))
+    fabric, setup = plane.network.fabric, plane.setup
+    source, destination = farthest(fabric, setup.routes)
+    path = longest_path(setup)
+    wire_bits = 8 * (frame_bytes(setup.transport.mtu) + FRAMING)
+    times = [wire_bits * PS_PER_S // int(fabric.ports.rate_bps[port]) for port in path]
+    ideal = sum(times) + latency_ps(fabric, path)
+    takes = ideal + FRAMES * max(times)
+    _sent(plane, source, destination, _WARM, takes)
+    sent, stamps = _sent(plane, source, destination, FRAMES, takes)
     arrived = (stamps - sent) * 1000 // plane.dilation
     frame = max(times)
     even = arrived[0] + frame * np.arange(FRAMES)
@@ -78,7 +77,7 @@ def train(plane: Plane) -> Train:
 
 
 def _sent(
-    plane: Plane, source: int, destination: int, takes_ps: int
+    plane: Plane, source: int, destination: int, count: int, takes_ps: int
 ) -> tuple[int, NDArray[np.int64]]:
     """When the first was sent, and when each arrived: CLOCK_REALTIME, nanoseconds."""
     network = plane.network
@@ -97,15 +96,15 @@ def _sent(
         real_s = takes_ps * plane.dilation / PS_PER_S
         receiver.settimeout(_PATIENCE + 2 * real_s)
         begin = time.clock_gettime_ns(time.CLOCK_REALTIME)
-        for _ in range(FRAMES):
+        for _ in range(count):
             sender.send(body)
         stamps: list[int] = []
-        for _ in range(FRAMES):
+        for _ in range(count):
             try:
                 _, extra, *_ = receiver.recvmsg(len(body), 64)
             except TimeoutError:
                 raise EmulationError(
-                    f"control experiment: {len(stamps)} of {FRAMES} frames came from "
+                    f"control experiment: {len(stamps)} of {count} frames came from "
                     f"{network.nodes[source].name} to {network.nodes[destination].name}; does a "
                     "firewall of this kernel drop them?"
                 ) from None

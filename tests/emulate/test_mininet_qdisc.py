@@ -10,11 +10,14 @@ from emulate.mininet import qdisc
 from emulate.mininet.error import EmulationError
 from emulate.mininet.judge import kernel_verdict
 from emulate.mininet.kernel import Kept
-from emulate.mininet.plane import queue_limit, refuse_discipline
+from emulate.mininet.plane import queue_limit, refuse_dilation, refuse_discipline
 from emulate.mininet.requirement import demand_kernel, missing
+from emulate.mininet.setup import Setup
 from emulate.mininet.support import may_network
 from emulate.mininet.train import Train
+from emulate.transport import Transport
 from topo.family.clos import LeafSpine, leaf_spine
+from topo.route import equal_cost
 
 G = 10**9
 MTU = 4096
@@ -126,6 +129,16 @@ def test_pause_frames_and_marks_at_dequeue_are_refused() -> None:
         refuse_discipline(Discipline())
     with pytest.raises(EmulationError, match="marking dequeue"):
         refuse_discipline(Discipline(pfc=False, marking="dequeue"))
+
+
+def test_a_dilation_at_which_handshakes_time_out_is_refused() -> None:
+    fabric = leaf_spine(LeafSpine(hosts=4, leaves=2, spines=2))
+    setup = Setup(fabric, equal_cost(fabric), Discipline(pfc=False), Transport(), 1)
+    # Four cables of 50.5 ns and three pipelines of 600 ns, there and back.
+    most = 10**12 // (2 * (4 * 50_500 + 3 * 600_000))
+    refuse_dilation(setup, most)
+    with pytest.raises(EmulationError, match=rf"write a dilation of at most {most:,}$"):
+        refuse_dilation(setup, most + 1)
 
 
 def train_of(late: float, gap: float = 1.0) -> Train:

@@ -26,7 +26,7 @@ def emulated(out: Path) -> tuple[str, "subprocess.CompletedProcess[str]"]:
         [
             *(sys.executable, "-P", "-m", "kvfabric", "emulate", str(SCENARIO)),
             *("--dataplane", "kernel", "--tcp", "dctcp", "--dilation", "100000"),
-            *("--count", "12", "--out", str(out)),
+            *("--count", "8", "--out", str(out)),
         ],
         capture_output=True,
         text=True,
@@ -53,7 +53,7 @@ def test_handoffs_cross_all_paths_into_the_same_report(tmp_path: Path) -> None:
     assert settings["fidelity"].startswith(standing)
     assert (cell.requests["status"] == 0).all()
     took = cell.flows["finish_ps"].astype(np.int64) - cell.flows["release_ps"].astype(np.int64)
-    assert len(took) == 12
+    assert len(took) == 8
     assert (took > 0.95 * cell.flows["ideal_ps"].astype(np.int64)).all()
     assert "timers are not slowed down" in (out / "report.html").read_text()
 
