@@ -30,7 +30,7 @@ from analysis.handoff import Handoffs, lone_parts
 from analysis.observed import read_observed
 from analysis.record import Cell, cell_directory
 from analysis.summary import Sample
-from analysis.wording import NONE
+from analysis.wording import NONE, percent
 from topo.unit import PS_PER_S, show_rate
 from traffic.emulator import Table
 
@@ -87,7 +87,7 @@ def bandwidths(samples: Sequence[Sample], place: Path | None = None) -> Breakdow
             continue
         first = found.rates_bps[0]
         steps = [
-            NONE if np.isnan(rate) else f"{show_rate(rate)} ({100 * rate / first:.0f} %)"
+            NONE if np.isnan(rate) else f"{show_rate(rate)} ({percent(rate / first)})"
             for rate in found.rates_bps[1:]
         ]
         rows.append((sample.fabric, sample.policy, show_rate(first), *steps))
