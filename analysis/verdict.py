@@ -65,7 +65,7 @@ def verdict(study: Study, parts: Sequence[Sample], rows: Sequence[Summary]) -> V
     sentences = [
         *_others(rows, chosen, manifest.allowed),
         _hopeless(rows, manifest),
-        _matters("Topology", "fabric", "policy", compare_fabrics(parts), rows, manifest),
+        _matters(_varied(rows), "fabric", "policy", compare_fabrics(parts), rows, manifest),
         _policy(parts, rows, manifest),
         *waiting(parts, manifest),
         *_estimates(rows, emulated(study)),
@@ -217,6 +217,14 @@ def _policy(parts: Sequence[Sample], rows: Sequence[Summary], manifest: StudyMan
         verb = "makes a small difference" if small else "matters"
         return f"Policy {verb}, and which is better depends on the fabric: {turned.text()}"
     return _matters("Policy", "policy", "fabric", compare_policies(parts), rows, manifest)
+
+
+def _varied(rows: Sequence[Summary]) -> str:
+    """What differs between the fabrics: topology, or on one and the same a setting alone."""
+    facts, labels = [row.facts for row in rows], {row.fabric for row in rows}
+    alike = None not in facts and all(each == facts[0] for each in facts)
+    words = {label.partition(" ")[0] for label in labels}
+    return "The setting" if alike and len(labels) > len(words) == 1 else "Topology"
 
 
 def _matters(

@@ -128,6 +128,19 @@ def test_equal_fabrics_are_said_not_to_matter(
     assert "Topology does not matter here" in said(rows, ask, parts)
 
 
+def test_one_fabric_under_several_settings_is_not_called_a_topology(
+    make_rows: Callable[..., Cell], make_question: Ask
+) -> None:
+    ask = make_question()
+    names = ("leaf-spine breaker=False", "leaf-spine breaker=True")
+    parts = [constant(name, "p", (2.0, 2.5, 3.0), make_rows, ask) for name in names]
+    text = said([row(part.fabric, "p", MET, 5) for part in parts], ask, parts)
+    assert "The setting does not matter here" in text
+    assert "Topology" not in text
+    text = said([row(part.fabric, "p", MET, usd) for usd, part in enumerate(parts)], ask, parts)
+    assert "Topology does not matter here" in text
+
+
 def test_a_difference_within_the_noise_is_not_found_and_not_denied(
     make_rows: Callable[..., Cell], make_question: Ask
 ) -> None:
