@@ -133,6 +133,24 @@ def test_flows_of_a_dead_sender_go_on_and_its_reservation_is_given_back_when_not
     assert table["status"].tolist() == [FINISHED, FINISHED]
 
 
+def test_memory_is_short_only_until_the_wait_of_a_dead_prefill_instance_is_given_up(
+    serve: Serve,
+) -> None:
+    # There is memory for one of the two; the prefill instance of the one that waits dies.
+    memory = 1200 * LLAMA.kv_bytes(1)
+    requests = some(0, 0, output=100)
+    whole = serve(requests, sizes=(2, 1), memory=memory).requests
+    asked = int(whole["prefill_end_ps"][1])
+    assert int(whole["admitted_ps"][1]) > asked + 40 * MS
+    died = asked + 10 * MS
+    outcome = serve(requests, Outage("fail", "prefill", 1, died), sizes=(2, 1), memory=memory)
+    table = outcome.requests
+    again = int(table["admitted_ps"][1]) - int(table["prefill_end_ps"][1])
+    noticed = died + 10 * MS
+    assert int(table["prefill_start_ps"][1]) == noticed + 2 * MS
+    assert int(outcome.memory["kv_short_ps"][0]) == noticed - asked + again
+
+
 def test_a_cache_that_has_arrived_outlives_the_instance_that_computed_it(serve: Serve) -> None:
     whole = serve(some(0)).requests
     at = int(whole["kv_ready_ps"][0])

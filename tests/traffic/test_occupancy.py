@@ -114,9 +114,10 @@ def test_two_caches_that_grow_until_the_later_one_has_to_go(swap: bool) -> None:
 
 
 def test_a_prompt_that_waits_for_a_place_and_not_for_memory_is_not_short() -> None:
-    held = batch(100)
-    for request in range(5):
+    held = batch(34)
+    for request in range(4):
         held.offer_prompt(Member(request, 4, 3), 0)
+    held.offer_prompt(Member(4, 12, 3), 0)  # more than is left, but all four places are taken
     held.turn(0)
     held.turn(170)
     assert len(held) == 4
@@ -133,6 +134,28 @@ def test_a_prompt_that_finds_no_memory_is_short_from_its_arrival_to_its_start() 
     assert held.turn(570).began == [1]
     assert held.end(600).short_ps == 340
     assert held.occupancy.peak_bytes == 15 * TOKEN
+
+
+def test_all_who_have_to_go_at_one_boundary_are_counted() -> None:
+    held = batch(27)  # 21 + 2 + 2 + 2 tokens in the first step, 31 in the second, 25 without two
+    for request, tokens in enumerate((20, 1, 1, 1)):
+        assert held.reserve(tokens, tokens + 9, 0) == (True, None)
+        held.offer(Member(request, tokens, 9), 0)
+    held.turn(0)
+    assert held.turn(100).evicted == [3, 2]
+    assert held.end(100).evictions == 2
+
+
+@pytest.mark.parametrize("reserve", ["whole", "prompt"])
+def test_a_reservation_that_is_given_back_was_held_until_then(reserve: str) -> None:
+    held = batch(100, reserve=reserve)
+    assert held.reserve(8, 20, 0) == (True, None)
+    assert held.reserve(30, 40, 0) == (True, None)
+    held.cancel(30, 40, 10)
+    found = told(held.end(40), 40)
+    first, second = (20, 40) if reserve == "whole" else (9, 31)
+    assert found["kv_mean_bytes"] == (first * 40 + second * 10) * TOKEN // 40
+    assert found["kv_peak_bytes"] == (first + second) * TOKEN
 
 
 def by_request(outcome: Outcome, instance: int) -> int:
