@@ -76,9 +76,11 @@ def chains(stops: Mapping[str, NDArray[np.generic]], end_ps: int) -> Chains:
     until = np.where(until < 0, max(end_ps, int(since.max(initial=0))), until)
     before = _holding(port * 8 + priority, until, cause * 8 + priority, since)
     root, depth = cause.copy(), np.ones(len(port), np.int64)
-    for row, earlier in enumerate(before.tolist()):
-        if earlier >= 0:
-            root[row], depth[row] = root[earlier], depth[earlier] + 1
+    # every pass doubles how far up its chain each stop has looked
+    while len(rows := np.flatnonzero(before >= 0)):
+        earlier = before[rows]
+        depth[rows] += depth[earlier]
+        root[rows], before[rows] = root[earlier], before[earlier]
     return Chains(port, since, until, root, depth)
 
 

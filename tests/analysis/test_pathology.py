@@ -128,3 +128,11 @@ def test_a_histogram_is_read_at_the_upper_end_of_its_bin() -> None:
     assert queue_quantile(row, 4, 0.5) == 0
     assert queue_quantile(row, 4, 0.99) == 1024
     assert queue_quantile(row, 4) == pytest.approx(2048)
+
+
+def test_a_chain_as_long_as_the_table_is_followed_to_its_root() -> None:
+    count = 5_000
+    stops = [(row + 1, 10 * row, 10**6, row) for row in range(count)]
+    found = of(*stops)
+    assert found.root.tolist() == [0] * count
+    assert found.depth.tolist() == list(range(1, count + 1))
