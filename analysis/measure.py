@@ -94,10 +94,10 @@ class Measure:
         if self.over_seeds is not None:
             return self.over_seeds(sample, study)
         values = list(self.by_seed(sample, study).values())
-        if self.unit is Unit.COUNT:
+        known = [value for value in values if not np.isnan(value)]
+        if known and self.unit is Unit.COUNT:
             whole = float(sum(values))
             return Estimate(whole, whole, whole)
-        known = [value for value in values if not np.isnan(value)]
         return mean_interval(known) if known else None
 
 

@@ -22,6 +22,17 @@ from analysis.record import (
 
 SHA = "ab" * 32
 MS = 10**9
+MEMORY = {
+    "hbm.instances": 32,
+    "hbm.capacity_bytes": 32 * 50 * 10**9,
+    "hbm.mean_bytes": 8 * 50 * 10**9,
+    "hbm.peak_ppm": 700_000,
+    "hbm.window_ps": 100 * MS,
+    "hbm.short_ps": 64 * MS,
+    "hbm.short_most_ps": 10 * MS,
+    "hbm.evictions": 0,
+    "hbm.evictions_most": 0,
+}
 COST = {"full mesh": 812_000.0, "fat tree": 1_310_000.0, "leaf-spine 2:1": 540_000.0}
 SPEED = {"full mesh": 2.1, "fat tree": 2.6, "leaf-spine 2:1": 3.6, "bipartite 2:1": 4.4}
 LUCK = {"random": 1.3, "round_robin": 1.1, "least_loaded": 1.05, "static_groups": 1.2}
@@ -137,7 +148,7 @@ def manifest(fabric: str, policy: str, seed: int, **more: object) -> CellManifes
     """The manifest of a cell of `SHA`."""
     fields: dict[str, object] = {
         "settings": {"control": "dcqcn, preset connectx", "ecn": "sonic", "balancing": "ecmp"},
-        "totals": {"events": 123_456, "drops_buffer": 0},
+        "totals": {"events": 123_456, "drops_buffer": 0, "tokens_per_1000_words": 1330} | MEMORY,
         "notes": ["Prefill times are roofline estimates."],
         "facts": FabricFact(
             hosts=64,

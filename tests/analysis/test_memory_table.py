@@ -52,7 +52,10 @@ def test_a_row_has_means_of_shares_and_sums_of_evictions(
     assert twelve.value == 7
 
 
-def test_results_that_do_not_tell_have_no_row_and_no_number(make_rows: Rows) -> None:
-    cell = make_rows([])
+def test_results_that_do_not_tell_have_no_row_and_no_number(
+    make_rows: Rows, make_question: Ask
+) -> None:
+    cell = make_rows([], totals={})
     assert memory([sample(cell)]).rows == ()
     assert all(isnan(each(cell)) for each in (held, peak, short, short_most, evictions))
+    assert MEASURES["evictions"].estimate(sample(cell), make_question()) is None

@@ -56,7 +56,7 @@ def test_warm_up_is_left_out(make_rows: Rows) -> None:
 def test_without_a_tokeniser_there_are_no_words_and_without_an_end_nothing(
     make_rows: Rows, make_question: Ask
 ) -> None:
-    assert isnan(throughput(make_rows(ROWS)).output_words)
+    assert isnan(throughput(make_rows(ROWS, totals={})).output_words)
     unended = make_rows(ROWS[2:])
     assert isnan(throughput(unended).requests)
     assert throughputs([Sample("f", "p", (unended,), (), (), None)]).rows == ()
