@@ -20,6 +20,9 @@ from topo.unit import PS_PER_S
 
 _HOST: Final = 0
 
+UNHURT: Final = "No link or switch fails."
+"""The limit that the manifest of a study without such faults tells."""
+
 _ELSEWHERE: Final = (
     (
         "failure analysis, N-1: what is left of the max-flow without the worst link, switch or "
@@ -97,8 +100,9 @@ def elsewhere(study: StudyManifest) -> Breakdown:
     rows = []
     for asked, command in _ELSEWHERE:
         rows.append((asked, f"kvfabric {command.format(scenario=scenario)}"))
+    if UNHURT in study.limits:
+        rows.append(("hand-offs while a link or switch is slow or down", "faults in the scenario"))
     rows += [
-        ("hand-offs while a link or switch is slow or down", "faults in the scenario, compared"),
         (
             "settings for devices (ECN, PFC, buffers)",
             "simulated values under Assumptions: candidates, to be checked against the devices",
