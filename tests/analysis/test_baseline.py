@@ -121,3 +121,17 @@ def test_a_terminal_gets_no_column_that_says_the_same_in_every_row(
     columns, rows = short(baseline(samples(study), study.manifest))
     assert columns == ("policy", "mean hand-off, ms", "over budget, points", "mean TTFT, ms")
     assert [row[0] for row in rows] == ["random", "least_loaded"]
+
+
+def test_many_policies_stand_below_each_other_and_few_side_by_side(
+    tmp_path: Path, make_study: MakeStudy
+) -> None:
+    for count, heads in ((3, ["fabric", "p0", "p1", "p2"]), (8, ["policy", FABRIC])):
+        place = tmp_path / f"{count}"
+        policies = [f"p{number}" for number in range(count)]
+        make_study(place, fabrics=[FABRIC], policies=policies, seeds=[1], impossible=[])
+        text = write_report(place).read_text("utf-8").split('aria-label="Alternatives"')[1]
+        head = text.split("</thead>")[0]
+        found = [each.split(">", 1)[1].split("<")[0] for each in head.split("<th ")[1:]]
+        assert found == heads
+        assert all(f">{policy}</th>" in text for policy in policies)
