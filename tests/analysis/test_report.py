@@ -96,10 +96,11 @@ def test_the_report_has_its_sections_and_figures(report: Path) -> None:
         "Service and GPUs",
         "Movement between the pools",
         "Links and pauses",
-        "Cost",
+        "Cost and capacity",
         "Estimates against packets",
         "Assumptions, profiles and what is not modelled",
         "Reproduce",
+        "Review",
         "Sign-off",
     ]
     assert read(page).tags.count("figure") == 6
