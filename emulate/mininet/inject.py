@@ -7,8 +7,11 @@ before is on its way, so that the first instants of a long plan do not wait for 
 """
 
 import fcntl
+import ipaddress
+import re
 import socket
 import struct
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -33,6 +36,11 @@ FIRST_QUEUE_PAIR: Final = 16
 """Numbers below are special in InfiniBand (specification, 3.5.3)."""
 
 _LEAD_NS: Final = 50_000_000
+_STRETCH_NS: Final = 100_000_000
+"""What one call sends at most: Ctrl-C is heard in between, however long the gaps are."""
+_LONGEST_WAIT_S: Final = 3600.0
+_ETHERNET_HEADER: Final = 14
+_MAC: Final = re.compile("[0-9a-fA-F]{2}(:[0-9a-fA-F]{2}){5}")
 _HARDWARE_ADDRESS: Final = 0x8927
 _ADDRESS: Final = 0x8915
 _MTU: Final = 0x8921
@@ -42,12 +50,29 @@ _ENTROPY: Final = 0xC000
 
 @dataclass(frozen=True, slots=True)
 class Ends:
-    """Addresses of the frames, as texts: MAC and IPv4 of both sides."""
+    """Addresses of the frames, as texts: MAC and IPv4 of both sides.
+
+    Raises `EmulationError` for a text that is no such address.
+    """
 
     source_mac: str
     destination_mac: str
     source_ip: str
     destination_ip: str
+
+    def __post_init__(self) -> None:
+        for text in (self.source_mac, self.destination_mac):
+            if not _MAC.fullmatch(text):
+                raise EmulationError(
+                    f"MAC address {text!r}: write six bytes in hex, as 02:00:00:00:00:02"
+                )
+        for text in (self.source_ip, self.destination_ip):
+            try:
+                ipaddress.IPv4Address(text)
+            except ValueError:
+                raise EmulationError(
+                    f"IPv4 address {text!r}: write four numbers up to 255, as 10.0.0.2"
+                ) from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +162,16 @@ def burst_batches(
 
 
 def frame_batches(at_ns: NDArray[np.int64], frames: list[bytes]) -> Iterator[Batch]:
-    """Frames that are there already, such as those of a capture."""
+    """Frames that are there already, such as those of a capture.
+
+    Raises `EmulationError` for a frame that is too short for any link.
+    """
+    for number, frame in enumerate(frames, 1):
+        if len(frame) < _ETHERNET_HEADER:
+            raise EmulationError(
+                f"frame {number} of {len(frame)} B: an Ethernet header alone has "
+                f"{_ETHERNET_HEADER} B; leave it out"
+            )
     for first in range(0, len(frames), BATCH):
         part = frames[first : first + BATCH]
         length = np.array([len(frame) for frame in part], np.int64)
@@ -168,25 +202,21 @@ def inject(
         start = time.clock_gettime_ns(time.CLOCK_MONOTONIC) + _LEAD_NS
         late: list[NDArray[np.int64]] = []
         frames = size = 0
-
-        def send(batch: Batch) -> NDArray[np.int64]:
-            data, length, at = batch
-            found: NDArray[np.int64] = live().send_frames(
-                socket=channel.fileno(), frames=data, length=length, at_ns=at + start
-            )
-            return found
-
+        ended = threading.Event()
         under_way = None
-        for batch in batches:
+        try:
+            for batch in batches:
+                if under_way is not None:
+                    late.append(_sent(under_way.result, source))
+                under_way = sender.submit(_send, channel, batch, start, ended)
+                frames += len(batch[1])
+                size += len(batch[0])
+                if watch is not None:
+                    watch(frames, int(batch[2][-1]))
             if under_way is not None:
                 late.append(_sent(under_way.result, source))
-            under_way = sender.submit(send, batch)
-            frames += len(batch[1])
-            size += len(batch[0])
-            if watch is not None:
-                watch(frames, int(batch[2][-1]))
-        if under_way is not None:
-            late.append(_sent(under_way.result, source))
+        finally:
+            ended.set()
         took = (time.clock_gettime_ns(time.CLOCK_MONOTONIC) - start) / 1e9
     arrived = None
     if destination is not None and before is not None:
@@ -195,6 +225,34 @@ def inject(
     every = np.concatenate(late) if late else np.zeros(1, np.int64)
     p50, p99 = (int(np.quantile(every, q, method="higher")) for q in (0.5, 0.99))
     return Injected(frames, size, max(took, 0.0), p50, p99, arrived)
+
+
+def _send(
+    channel: socket.socket, batch: Batch, start: int, ended: threading.Event
+) -> NDArray[np.int64]:
+    """Send a batch in stretches, how late each frame was; no more once ``ended`` is set."""
+    data, length, at = batch
+    edges = np.concatenate(([0], np.cumsum(length)))
+    late: list[NDArray[np.int64]] = [np.zeros(0, np.int64)]
+    first = 0
+    while first < len(at):
+        begin = int(at[first]) + start - _STRETCH_NS
+        while (ahead := begin - time.clock_gettime_ns(time.CLOCK_MONOTONIC)) > 0:
+            if ended.wait(min(ahead / 1e9, _LONGEST_WAIT_S)):
+                break
+        if ended.is_set():
+            break
+        last = first + int(np.searchsorted(at[first:], at[first] + _STRETCH_NS, "right"))
+        late.append(
+            live().send_frames(
+                socket=channel.fileno(),
+                frames=data[edges[first] : edges[last]],
+                length=length[first:last],
+                at_ns=at[first:last] + start,
+            )
+        )
+        first = last
+    return np.concatenate(late)
 
 
 def _sent(result: Callable[[], NDArray[np.int64]], source: Place) -> NDArray[np.int64]:

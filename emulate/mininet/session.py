@@ -190,7 +190,10 @@ class Session:
             try:
                 code = child.wait(_PATIENCE_S)
             except subprocess.TimeoutExpired:
-                raise EmulationError(f"{process} process: does not end") from None
+                raise EmulationError(
+                    f"{process} process: had not ended {_PATIENCE_S:g} s after it was told to, so "
+                    "that its measurements are lost; was it stopped, is the machine busy? Run again"
+                ) from None
             if code or not self.plan.tables(process).exists():
                 raise self._ended(process)
             found[process] = _read(self.plan.tables(process))

@@ -1,6 +1,7 @@
 """Injected bursts arrive whole, in order, at their times, in any namespace."""
 
 import os
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from click.testing import CliRunner
 from emulate.mininet.capture import Tap
 from emulate.mininet.error import EmulationError
 from emulate.mininet.inject import (
+    Batch,
     Ends,
     burst_batches,
     frame_batches,
@@ -153,3 +155,20 @@ def test_no_destination_is_one_line(pair: tuple[Place, Place]) -> None:
     )
     assert isinstance(done.exception, KvfabricError)
     assert "no destination" in str(done.exception)
+
+
+def test_an_interruption_does_not_wait_for_frames_that_are_due_in_an_hour(
+    pair: tuple[Place, Place],
+) -> None:
+    near, far = pair
+    hour = 3_600_000_000_000
+
+    def batches() -> Iterator[Batch]:
+        at = np.array([0, hour], np.int64)
+        yield bytes(128), np.array([64, 64]), at
+        raise KeyboardInterrupt
+
+    begin = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        inject(batches(), near, far)
+    assert time.monotonic() - begin < 60
