@@ -21,6 +21,9 @@ OVERHEAD: Final = 82
 """Bytes on the wire beside the payload: preamble 8, Ethernet 14, IPv4 20, UDP 8, BTH 12, ICRC 4,
 FCS 4, gap 12 (IEEE 802.3; InfiniBand specification, annex A17)."""
 
+LONGEST_NS: Final = 2**62
+"""The last instant of a plan, 146 years: sums with the machine's clock still fit into 64 bits."""
+
 PACKET: Final = np.dtype(
     [
         ("at_ns", np.int64),  # when its first bit leaves
@@ -67,26 +70,47 @@ class Bursts:
             rows["last"][-1] = True
             begin = max(free, release)
             ends = begin + np.cumsum(rows["bytes"] + OVERHEAD) * (8e9 / rate_bps)
+            free = float(ends[-1])
+            if free > LONGEST_NS:
+                raise BurstError(
+                    f"rate {rate_bps} bit/s: frames would leave in centuries; write a higher rate"
+                )
             rows["at_ns"][0] = round(begin)
             rows["at_ns"][1:] = np.rint(ends[:-1])
-            free = float(ends[-1])
             yield rows
 
 
 def bursts(requests: RequestTable, model: Model, *, dilation: int = 1) -> Bursts:
     """The KV cache of every prompt as one message, released when its request arrives.
 
-    dilation: times are so many times longer, for a link that is as much slower.
+    dilation: times are so many times longer, for a link that is as much slower. Raises `BurstError`
+    when they are longer than `LONGEST_NS` then.
     """
     size = np.array([model.kv_bytes(tokens) for tokens in requests.input_tokens.tolist()], np.int64)
-    release = requests.arrival_ps // PS_PER_NS * dilation
-    first = int(release.min()) if len(release) else 0
-    return Bursts(release - first, size)
+    release = _from_zero((requests.arrival_ps // PS_PER_NS).tolist(), dilation)
+    return Bursts(release, size)
 
 
-def burst_frames(captured: Sequence[tuple[int, bytes]]) -> tuple[NDArray[np.int64], list[bytes]]:
-    """Frames of a capture, to be sent again with their own gaps: times from 0, and the frames."""
-    at = np.array([time for time, _ in captured], np.int64)
+def burst_frames(
+    captured: Sequence[tuple[int, bytes]], *, dilation: int = 1
+) -> tuple[NDArray[np.int64], list[bytes]]:
+    """Frames of a capture, to be sent again with their own gaps: times from 0, and the frames.
+
+    dilation: as of `bursts`.
+    """
+    at = _from_zero([time for time, _ in captured], dilation)
     order = np.argsort(at, kind="stable")
-    first = int(at.min()) if len(at) else 0
-    return at[order] - first, [captured[i][1] for i in order.tolist()]
+    return at[order], [captured[i][1] for i in order.tolist()]
+
+
+def _from_zero(at_ns: list[int], dilation: int) -> NDArray[np.int64]:
+    """Instants from the first one on, times ``dilation``."""
+    first, last = min(at_ns, default=0), max(at_ns, default=0)
+    if (last - first) * dilation > LONGEST_NS:
+        raise BurstError(
+            f"dilation {dilation:,}: the last of them would leave after more than 146 years; "
+            "write a smaller one, or take out what is far from the rest"
+        )
+    # A lone instant is 0, whatever the dilation.
+    scale = dilation if last > first else 1
+    return np.array([(at - first) * scale for at in at_ns], np.int64)

@@ -83,10 +83,12 @@ def _captured(file: Path, dilation: int) -> tuple["Any", int]:
     from traffic.burst import burst_frames
     from traffic.pcapng import read_capture
 
-    at, frames = burst_frames([(one.at_ns, one.frame) for one in read_capture(file)])
+    at, frames = burst_frames(
+        [(one.at_ns, one.frame) for one in read_capture(file)], dilation=dilation
+    )
     if not frames:
         raise KvfabricError(f"{file}: holds no frame; capture some")
-    return frame_batches(at * dilation, frames), len(frames)
+    return frame_batches(at, frames), len(frames)
 
 
 def _bursts(near: "Place", far: "Place | None", **chosen: Any) -> tuple["Any", int]:

@@ -69,3 +69,20 @@ def test_what_cannot_be_sent_is_refused() -> None:
         _plan((5, 1), (4, 1))
     with pytest.raises(BurstError, match="rate 0 bit/s"):
         list(_plan((0, 1)).packets(0, 1000))
+
+
+@pytest.mark.parametrize("last", [4 * 10**18, 2**63 + 5])
+@pytest.mark.parametrize("dilation", [1000, 10**20])
+def test_gaps_that_no_clock_can_hold_are_refused(last: int, dilation: int) -> None:
+    with pytest.raises(BurstError, match="more than 146 years"):
+        burst_frames([(0, b"a"), (last, b"b")], dilation=dilation)
+
+
+def test_a_lone_frame_leaves_at_once_whatever_the_dilation() -> None:
+    at, frames = burst_frames([(2**63 + 5, b"a")], dilation=10**20)
+    assert (at.tolist(), frames) == ([0], [b"a"])
+
+
+def test_a_rate_at_which_frames_would_take_centuries_is_refused() -> None:
+    with pytest.raises(BurstError, match="write a higher rate"):
+        list(_plan((0, 10**6), (1, 2**32)).packets(1, 2**20))
