@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from emulate.fluid import FluidEmulator
-from emulate.mininet.dilation import patience_s, refuse_wall
+from emulate.mininet.dilation import patience_s, prospect, refuse_wall
 from emulate.mininet.emulator import MininetEmulator, refuse_window
 from emulate.mininet.feed import LEAD_NS, busy_ps
 from emulate.mininet.guard import Verdict
@@ -193,9 +193,8 @@ def on_frames(
     refuse_wall(busy, chosen, most_s)
 
     def watch(now_ps: int) -> None:
-        share = min(max(now_ps, 0) / max(busy, 1), 0.999)
-        left = busy * chosen / PS_PER_S * (1 - share)
-        tell(0.1 + 0.9 * share, f"dilation {chosen:,}, {left:.0f} s of network time left")
+        share, note = prospect(now_ps, busy, chosen)
+        tell(0.1 + 0.9 * share, note)
 
     until = int(finish.max()) + PS_PER_MS + busy // 5
     with network(setup.fabric, what=name, memory=memory, base=base) as made:

@@ -24,7 +24,7 @@ from analysis.record import (
     write_study,
 )
 from emulate.mininet.control import controls
-from emulate.mininet.dilation import patience_s, refuse_wall
+from emulate.mininet.dilation import patience_s, prospect, refuse_wall
 from emulate.mininet.emulator import MininetEmulator, refuse_window
 from emulate.mininet.feed import LEAD_NS, busy_ps
 from emulate.mininet.guard import Control, Verdict
@@ -277,8 +277,7 @@ def watching(tell: Tell, seen: Outlook) -> Callable[[int], None]:
     """Tell how much of the busy time is over, and how long the rest takes."""
 
     def watch(busy_ps: int) -> None:
-        share = min(max(busy_ps, 0) / max(seen.busy_ps, 1), 0.999)
-        note = f"dilation {seen.dilation:,}, {seen.wall_s * (1 - share):.0f} s of network time left"
+        share, note = prospect(busy_ps, seen.busy_ps, seen.dilation)
         tell(0.1 + 0.9 * share, note)
 
     return watch

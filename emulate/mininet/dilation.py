@@ -144,6 +144,28 @@ def patience_s(duration_ps: int, dilation: int) -> float:
     return 2 * wall_s(duration_ps, dilation) + _PATIENCE_S
 
 
+def prospect(now_ps: int, busy_ps: int, dilation: int) -> tuple[float, str]:
+    """The share of a run that is over, and in words how long the rest takes.
+
+    busy_ps: what it should take of the fabric's time. Beyond, the run is said to be late, and when
+    it will be given up.
+
+    >>> prospect(5_000_000, 20_000_000, 1_000_000)
+    (0.25, 'dilation 1,000,000, 15 s of network time left')
+    >>> prospect(45_000_000, 20_000_000, 1_000_000)
+    (0.999, 'dilation 1,000,000, 25 s later than expected, given up in 25 s')
+    """
+    share = min(max(now_ps, 0) / max(busy_ps, 1), 0.999)
+    late = wall_s(now_ps - busy_ps, dilation)
+    if late < 1:
+        left = wall_s(busy_ps, dilation) * (1 - share)
+        return share, f"dilation {dilation:,}, {left:.0f} s of network time left"
+    rest = max(patience_s(busy_ps, dilation) - wall_s(now_ps, dilation), 0.0)
+    return share, (
+        f"dilation {dilation:,}, {late:.0f} s later than expected, given up in {rest:.0f} s"
+    )
+
+
 def refuse_wall(duration_ps: int, dilation: int, most_s: float) -> None:
     """Raise `EmulationError` for a run that would take longer than it may."""
     takes = wall_s(duration_ps, dilation)
@@ -152,9 +174,11 @@ def refuse_wall(duration_ps: int, dilation: int, most_s: float) -> None:
         raise EmulationError(
             f"dilation {dilation:,}: {show_duration(duration_ps)} of the fabric take "
             f"{_minutes(takes)}, more than --wall {_minutes(most_s)}; write fewer requests, "
-            "a longer --wall" + (f", or --dilation {fits}" if fits >= 1 else "")
+            "a longer --wall" + (f", or a --dilation of at most {fits:,}" if fits >= 1 else "")
         )
 
 
 def _minutes(seconds: float) -> str:
+    if seconds >= 7200:
+        return f"{seconds / 3600:,.0f}h"
     return f"{seconds:.3g}s" if seconds < 120 else f"{seconds / 60:.3g}min"

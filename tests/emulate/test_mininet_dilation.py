@@ -77,7 +77,7 @@ def test_no_room_for_the_dilation_is_told_in_one_line() -> None:
     refuse_wall(20 * PS_PER_MS, 10_000, 200)
     with pytest.raises(EmulationError, match=r"20 ms of the fabric take 3\.33min") as caught:
         refuse_wall(20 * PS_PER_MS, 10_000, 100)
-    assert "or --dilation 5000" in str(caught.value)
+    assert "or a --dilation of at most 5,000" in str(caught.value)
     assert "\n" not in str(caught.value)
 
 
