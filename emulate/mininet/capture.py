@@ -5,6 +5,7 @@ as a control message of two integers. What the kernel lost because nobody fetche
 counted and told, in the file as well.
 """
 
+import errno
 import select
 import socket
 import struct
@@ -30,10 +31,14 @@ _MOST_FRAME: Final = 2**16
 
 @dataclass(frozen=True, slots=True)
 class Caught:
-    """What a capture came to: frames written, and frames that the kernel lost."""
+    """What a capture came to: frames written, frames that the kernel lost, and why it ended.
+
+    gone: the interface was removed meanwhile, as when a run ends.
+    """
 
     frames: int
     lost: int
+    gone: bool = False
 
 
 class Tap:
@@ -78,7 +83,13 @@ class Tap:
         wait = wait_s
         while len(found) < most and select.select([self._socket], [], [], wait)[0]:
             wait = 0.0
-            frame, controls, flags, sender = self._socket.recvmsg(_MOST_FRAME, 64)
+            try:
+                frame, controls, flags, sender = self._socket.recvmsg(_MOST_FRAME, 64)
+            except OSError as error:
+                # Told once when the interface goes down; frames come again when it is up again.
+                if error.errno not in (errno.ENETDOWN, errno.ENODEV, errno.ENXIO):
+                    raise
+                continue
             seconds, part = next(
                 (
                     struct.unpack("qq", data[:16])
@@ -92,6 +103,10 @@ class Tap:
                 Captured(seconds * 10**9 + part, frame, length, outgoing=sender[2] == _OUTGOING)
             )
         return found
+
+    def gone(self) -> bool:
+        """Is the interface removed? One that is down only may come up again: packet(7)."""
+        return not self._socket.getsockname()[0]
 
     def lost(self) -> int:
         """Frames that the kernel has lost since the last call."""
@@ -117,8 +132,12 @@ def capture(
     duration_s: float | None = None,
     comment: str = "",
 ) -> Caught:
-    """Write what a tap sees until so many frames, so long, or Ctrl-C; the file is whole then."""
+    """Write what a tap sees until so many frames, so long, Ctrl-C, or the interface's end.
+
+    The file is whole then.
+    """
     frames = lost = 0
+    gone = False
     ends = None if duration_s is None else time.monotonic() + duration_s
     with CaptureWriter(file, [tap.label], comment=comment) as writer:
         try:
@@ -128,8 +147,12 @@ def capture(
                     writer.write(one)
                     frames += 1
                 lost += tap.lost()
+                if gone:
+                    break
+                # Once more then: what came before the end may still be queued.
+                gone = tap.gone()
         except KeyboardInterrupt:
             pass
         finally:
             writer.lost(0, time.time_ns(), frames + lost, lost)
-    return Caught(frames, lost)
+    return Caught(frames, lost, gone)

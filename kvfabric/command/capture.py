@@ -25,7 +25,7 @@ Examples:
 def command(
     interface: str, namespace: str | None, out: Path, count: int | None, duration: str | None
 ) -> int:
-    """Capture INTERFACE, in and out, until --count, --duration or Ctrl-C.
+    """Capture INTERFACE, in and out, until --count, --duration, Ctrl-C or its end.
 
     INTERFACE is one of this machine, of a --namespace, or a port of the run that is under way, as
     leaf0:3. Exits 1 when the kernel lost frames because they came too fast.
@@ -47,5 +47,6 @@ def command(
             duration_s=None if duration is None else duration_ps(duration) / PS_PER_S,
             comment=told,
         )
-    click.echo(f"{out}: {caught.frames} frame(s), {caught.lost} lost by the kernel")
+    ended = f"; {interface} is gone" if caught.gone else ""
+    click.echo(f"{out}: {caught.frames} frame(s), {caught.lost} lost by the kernel{ended}")
     return 1 if caught.lost else 0

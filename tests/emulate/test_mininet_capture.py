@@ -97,6 +97,27 @@ def test_a_capture_ends_by_the_clock(space: Path, tmp_path: Path) -> None:
         assert 0.25 < time.monotonic() - began < 3
 
 
+def test_a_capture_goes_on_when_its_interface_was_down_and_ends_when_it_is_gone(
+    space: Path, tmp_path: Path
+) -> None:
+    def meddle() -> None:
+        time.sleep(0.3)
+        call("ip", "-n", space.name, "link", "set", "right", "down")
+        time.sleep(0.3)
+        call("ip", "-n", space.name, "link", "set", "right", "up")
+        time.sleep(0.3)
+        _send(space, "left")
+        call("ip", "-n", space.name, "link", "delete", "left")
+
+    with Tap("right", namespace=space) as tap:
+        thread = Thread(target=meddle)
+        thread.start()
+        caught = capture(tap, tmp_path / "a.pcapng", duration_s=60)
+        thread.join()
+    assert caught.gone
+    assert caught.frames == len(list(read_capture(tmp_path / "a.pcapng"))) == len(FRAMES)
+
+
 def test_an_interface_that_is_not_there_is_told(space: Path) -> None:
     with pytest.raises(EmulationError, match=r"interface 'middle' in namespace .*: No such device"):
         Tap("middle", namespace=space)
