@@ -174,7 +174,8 @@ def emulated(
             judged = live.judged(found)
             links = "wires in memory" if memory else "veth pairs"
             how = f"Mininet, {seen.why}; links between switches are {links}"
-            return Emulated(kept(cell, judged, how, live.stopped_ps), judged, live.stopped_ps)
+            stopped_ps = live.interrupted_ps
+            return Emulated(kept(cell, judged, how, stopped_ps), judged, stopped_ps)
 
 
 def write_emulated(place: Path, manifest: StudyManifest, done: Emulated) -> None:

@@ -67,7 +67,7 @@ class MininetEmulator:
         self._begun = False
         self._now_ps = 0
         self.stopped_ps: int | None = None
-        """When `stop` ended the run."""
+        """When `stop`, or its taking too long, ended the run."""
         self._due: list[tuple[int, int, int]] = []
         self._landed: list[NDArray[np.void]] = []
         self._late_notices = 0
@@ -95,6 +95,11 @@ class MininetEmulator:
     def clock_ps(self) -> int:
         """What virtual time it is, 0 before it began."""
         return max(self._feed.clock_ps, 0) if self._begun else 0
+
+    @property
+    def interrupted_ps(self) -> int | None:
+        """When `stop` ended the run from outside, None for one that took too long."""
+        return None if self._overran else self.stopped_ps
 
     def stop(self) -> None:
         """End the run here: nothing more is sent or awaited."""

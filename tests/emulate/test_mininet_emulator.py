@@ -116,6 +116,7 @@ def test_a_run_that_takes_far_too_long_ends_itself(make: Make) -> None:
     found = emulator.judged([])
     assert found.standing == "invalid"
     assert "took far longer than it must" in found.text()
+    assert emulator.interrupted_ps is None
 
 
 def test_a_run_that_is_stopped_comes_to_its_end(make: Make) -> None:
@@ -126,6 +127,7 @@ def test_a_run_that_is_stopped_comes_to_its_end(make: Make) -> None:
     emulator.submit(_flows(10, 300_000, 400_000)[2:])
     assert len(emulator.advance(10**15).completions) == 0
     assert emulator.stopped_ps is not None
+    assert emulator.interrupted_ps == emulator.stopped_ps
     assert emulator.telemetry().flows["finish_ps"].tolist() == [15 * PS_PER_US, -1, -1]
 
 
