@@ -14,7 +14,7 @@ from topo.placement import place
 BOOK = Path(__file__).parents[2] / "docs" / "fabrics.md"
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", [name for name in FAMILIES if name != "single_switch"])
 def test_the_table_of_64_nics_is_what_the_code_builds(family):
     values = {"hosts": 64, "prefill": 32, "decode": 32, "switch": Switch(ports=32)}
     fabric = place(build(family, values), prefill=32, decode=32, by="rack")
