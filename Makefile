@@ -30,7 +30,7 @@ test: $(VENV)/.developed
 
 # Nothing else may run beside real frames: they are late then, and the guard says so.
 test-frames: $(VENV)/.developed
-	$(BIN)/pytest -q -rs -n 0 -m root tests/emulate tests/kvfabric
+	$(BIN)/pytest -q -rs -n 0 -m root $(AGAIN) tests/emulate tests/kvfabric
 
 frames: $(VENV)/.framed
 	$(BIN)/kvfabric crosscheck scenarios/real-frames.yaml --out $(OUT)/real-frames
