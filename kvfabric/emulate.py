@@ -168,9 +168,7 @@ def emulated(
             watch=watching(tell, seen),
             most_s=patience_s(seen.busy_ps, seen.dilation),
         ) as live:
-            given = {f.name: getattr(ready, f.name) for f in fields(Stage)}
-            with stopping(live):
-                cell = run_cell(replace(job, stage=LiveStage(**given, live=live)))
+            cell = served(job, ready, live)
             judged = live.judged(found)
             links = "wires in memory" if memory else "veth pairs"
             how = f"Mininet, {seen.why}; links between switches are {links}"
@@ -255,6 +253,17 @@ class Stoppable(Protocol):
     def stop(self) -> None:
         """End the run here."""
         ...
+
+
+class Live(Emulator, Stoppable, Protocol):
+    """An emulator under the real clock."""
+
+
+def served(job: CellJob, ready: Stage, live: Live) -> Cell:
+    """The cell of a job that ``live`` serves in real time, until it ends or is stopped."""
+    given = {f.name: getattr(ready, f.name) for f in fields(Stage)}
+    with stopping(live):
+        return run_cell(replace(job, stage=LiveStage(**given, live=live)))
 
 
 @contextmanager

@@ -4,7 +4,6 @@ As `kvfabric.emulate` does it with switches in software: a packet run first, the
 and a verdict that withholds the numbers of a run that could not keep up.
 """
 
-from dataclasses import fields, replace
 from pathlib import Path
 from typing import Final
 
@@ -16,19 +15,17 @@ from emulate.mininet.plane import kernel_plane
 from emulate.mininet.record import FOLDER
 from emulate.mininet.support import kernel
 from emulate.mininet.train import train
-from kvfabric.build import Stage
 from kvfabric.emulate import (
     Emulated,
-    LiveStage,
     Outlook,
     Tell,
     kept,
     part,
+    served,
     setup_of,
-    stopping,
     watching,
 )
-from kvfabric.run import CellJob, run_cell
+from kvfabric.run import CellJob
 
 KERNEL_LIMITS: Final = (
     "The kernel's timers are not slowed down: its least retransmission timeout of 200 ms and its "
@@ -67,9 +64,7 @@ def kernel_emulated(
             watch=watching(tell, seen),
             most_s=patience_s(seen.busy_ps, seen.dilation),
         ) as live:
-            given = {f.name: getattr(ready, f.name) for f in fields(Stage)}
-            with stopping(live):
-                cell = run_cell(replace(job, stage=LiveStage(**given, live=live)))
+            cell = served(job, ready, live)
             live.telemetry()
             judged = kernel_verdict(live.kept, before)
             how = f"Linux {kernel()} routers, TCP {control}, {seen.why}"
