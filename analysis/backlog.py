@@ -14,7 +14,7 @@ import numpy as np
 from analysis.record import REJECTED, Cell, Study
 from analysis.summary import Summary
 from analysis.wording import count, percent
-from traffic.ledger import FAILED
+from traffic.record.ledger import FAILED
 
 WAITING: Final = 0.25
 """The share of the requests that may wait for prefill at the last arrival, on average over the

@@ -1,8 +1,9 @@
 """Where the time of a hand-off goes, beside its transfer, and what else took time or bytes.
 
-A hand-off, prefill end to KV ready, is cut at its moments (`traffic.book.MOMENTS`) into parts that
-add up to it to the picosecond; what happened before the prefill's end, layer by layer, counts for
-nothing. Background traffic and collectives are told from the totals of the cells' manifests.
+A hand-off, prefill end to KV ready, is cut at its moments (`traffic.record.book.MOMENTS`) into
+parts that add up to it to the picosecond; what happened before the prefill's end, layer by layer,
+counts for nothing. Background traffic and collectives are told from the totals of the cells'
+manifests.
 """
 
 from collections.abc import Iterator, Sequence

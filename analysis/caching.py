@@ -1,7 +1,7 @@
 """What prefix caches found, saved and moved: one row an alternative, from the totals of its cells.
 
-The totals are those of `traffic.tally`: bytes of whole blocks, over all requests of a seed, warm-up
-included, since a cache is warmed by it.
+The totals are those of `traffic.cache.tally`: bytes of whole blocks, over all requests of a seed,
+warm-up included, since a cache is warmed by it.
 """
 
 from collections import Counter
@@ -14,7 +14,7 @@ from analysis.record import Cell
 from analysis.summary import Sample
 from analysis.wording import NONE, duration, percent
 from topo.unit import show_size
-from traffic.tier import KINDS
+from traffic.cache.tier import KINDS
 
 _PREFIX: Final = "cache."
 

@@ -24,7 +24,7 @@ from analysis.summary import Sample
 from analysis.wording import NONE, duration, name
 from topo.unit import show_size
 from traffic.emulator import Table
-from traffic.ledger import FAILED
+from traffic.record.ledger import FAILED
 
 PHASES: Final = ("before", "during", "after")
 TOLL: Final = "toll"

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from analysis.budget import after_warmup
 from analysis.record import FINISHED, REJECTED, Cell, StudyManifest
 from traffic.emulator import Table
-from traffic.ledger import FAILED
+from traffic.record.ledger import FAILED
 
 Floats = NDArray[np.float64]
 

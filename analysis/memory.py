@@ -1,9 +1,9 @@
 """How full the KV memory of the instances that decode was, and who had to wait or go for it.
 
 Memory is held from the moment it is reserved, when the hand-off is admitted, to the last token; see
-`traffic.occupancy` for the exact rule. Means and times are over the run, first arrival to end,
-warm-up included; sums over the instances come from the totals of a cell, and every instance is in
-its ``instances.parquet``.
+`traffic.record.occupancy` for the exact rule. Means and times are over the run, first arrival to
+end, warm-up included; sums over the instances come from the totals of a cell, and every instance is
+in its ``instances.parquet``.
 """
 
 from collections.abc import Sequence

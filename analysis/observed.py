@@ -11,11 +11,11 @@ from typing import Final
 
 from analysis.error import RecordError
 from analysis.parquet import decoded
+from traffic.cache.tally import COLUMNS as PROMPTS
 from traffic.emulator import Table
-from traffic.occupancy import COLUMNS as MEMORY
-from traffic.spell import COLUMNS as SPELLS
-from traffic.tally import COLUMNS as PROMPTS
-from traffic.toll import COLUMNS as TOLL
+from traffic.failure.spell import COLUMNS as SPELLS
+from traffic.failure.toll import COLUMNS as TOLL
+from traffic.record.occupancy import COLUMNS as MEMORY
 
 BLAME: Final = (
     "flow",
@@ -55,7 +55,7 @@ INSTANCES: Final = (
 )
 """One row an instance, of side 0 (prefill) or 1 (decode, colocated): its GPUs, its steps, the
 messages that they wait for and count times latency, its time at work with and without it (-1 where
-that was not compared); then what its KV memory held, as `traffic.occupancy` tells it (-1 for
+that was not compared); then what its KV memory held, as `traffic.record.occupancy` tells it (-1 for
 prefill instances, whose memory is not limited)."""
 
 LONE: Final = ("flow", "headers_ps", "descriptors_ps")
@@ -74,11 +74,11 @@ one row a request that finished with and without the latency of messages: their 
 latency of its own steps, and by stage what it took beyond that."""
 
 CACHE: Final = {"cache": PROMPTS}
-"""Columns of the table of prompts, of cells with prefix caches; see `traffic.tally`."""
+"""Columns of the table of prompts, of cells with prefix caches; see `traffic.cache.tally`."""
 
 FAILURES: Final = {"toll": TOLL, "spells": SPELLS}
 """Columns of two more tables, of cells whose instances failed: what that cost each request
-(`traffic.toll`), and how each outage went (`traffic.spell`)."""
+(`traffic.failure.toll`), and how each outage went (`traffic.failure.spell`)."""
 
 _WHOSE: Final = {
     **dict.fromkeys(SERVED, "newer cells"),

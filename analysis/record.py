@@ -22,8 +22,8 @@ from msgspec import Struct
 from analysis.error import RecordError
 from analysis.observed import BESIDE
 from analysis.parquet import decoded, encoded
-from traffic.book import MOMENTS
 from traffic.emulator import Table
+from traffic.record.book import MOMENTS
 
 SCHEMA: Final = 1
 """Version of the layout that this module reads and writes."""
@@ -55,8 +55,8 @@ REQUESTS: Final = (
 ``prompt_steps`` counts the steps that a prompt was in, above 1 where it was cut into chunks;
 ``preemptions`` how often the request lost its place in decode memory.
 
-The moments of a hand-off are those of `traffic.book.MOMENTS`; a request that needed none has -1
-there and ``kv_ready_ps`` equal to ``prefill_end_ps``."""
+The moments of a hand-off are those of `traffic.record.book.MOMENTS`; a request that needed none has
+-1 there and ``kv_ready_ps`` equal to ``prefill_end_ps``."""
 
 FLOWS: Final = (
     "flow",

@@ -14,7 +14,7 @@ from analysis.breakdown import Breakdown
 from analysis.error import SummaryError
 from analysis.record import FINISHED, IN_FLIGHT, REJECTED, Cell
 from analysis.summary import Sample
-from traffic.ledger import FAILED
+from traffic.record.ledger import FAILED
 
 ENDS: Final = {"finished": FINISHED, "rejected": REJECTED, "failed": FAILED, "in flight": IN_FLIGHT}
 """What can become of a request, by its ``status``."""

@@ -22,14 +22,14 @@ import numpy as np
 from topo.fabric import Switch
 from topo.family.registry import build
 from topo.route import equal_cost
-from traffic.forecast import Forecast
-from traffic.gpu import gpu
-from traffic.holding import Held, Holding
+from traffic.cache.holding import Held, Holding
+from traffic.compute.gpu import gpu
 from traffic.instance import Pool
 from traffic.model import model
-from traffic.network import Network
 from traffic.policy.choice import Policy, Request, View
 from traffic.policy.registry import POLICIES, policy
+from traffic.view.forecast import Forecast
+from traffic.view.network import Network
 
 BLOCKS = 24
 BLOCK_TOKENS = 512

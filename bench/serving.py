@@ -17,14 +17,14 @@ from heapq import heappop, heappush
 import numpy as np
 from numpy.typing import NDArray
 
+from traffic.compute.gpu import gpu
 from traffic.emulator import COMPLETION, Advance, Table, Telemetry
-from traffic.gpu import gpu
 from traffic.instance import Deployment, Pool
-from traffic.mode import Serving
 from traffic.model import model
 from traffic.policy.registry import policy
-from traffic.serving import serve
-from traffic.workload import synthesise
+from traffic.serving.mode import Serving
+from traffic.serving.run import serve
+from traffic.source.workload import synthesise
 
 STAGES = 4
 INSTANCES = 32

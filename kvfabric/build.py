@@ -38,13 +38,13 @@ from traffic.background import Background
 from traffic.background import Source as Beside
 from traffic.emulator import Emulator
 from traffic.instance import Deployment
-from traffic.mode import Serving
-from traffic.network import Network
 from traffic.policy.choice import Policy, PolicyError, check_reach
 from traffic.policy.registry import check_settings, policy
 from traffic.request import RequestTable
-from traffic.router import Service
+from traffic.serving.mode import Serving
+from traffic.serving.router import Service
 from traffic.trace.registry import trace
+from traffic.view.network import Network
 
 _SHAPE: Final = (
     *("oversubscription", "breakout", "gpus_per_server"),

@@ -14,10 +14,10 @@ from kvfabric.quantity import Duration, Rate, Size
 from topo.fabric import Fabric, Role
 from topo.route import Routes
 from topo.unit import show_duration, show_rate, show_size
+from traffic.cache.tier import REMOTE, CacheError, Caching, Tier
 from traffic.emulator import Table
 from traffic.instance import Pool
-from traffic.serving import Outcome
-from traffic.tier import REMOTE, CacheError, Caching, Tier
+from traffic.serving.run import Outcome
 
 
 class TierPart(Part, frozen=True):

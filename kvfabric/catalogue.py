@@ -10,7 +10,7 @@ from pathlib import Path
 
 from kvfabric.scenario import Scenario
 from kvfabric.source import Key, Place, Source, file_path, located
-from traffic.gpu import Gpu, gpu, gpus
+from traffic.compute.gpu import Gpu, gpu, gpus
 from traffic.model import Model, model, models
 
 

@@ -7,7 +7,7 @@ from kvfabric.scenario import CollectivePart, Scenario
 from topo.fabric import Fabric
 from topo.route import Routes
 from topo.unit import show_duration
-from traffic.collective import Collective, collective
+from traffic.compute.collective import Collective, collective
 from traffic.instance import Deployment, Pool
 from traffic.model import Model
 

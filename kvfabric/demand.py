@@ -7,11 +7,11 @@ from kvfabric.scenario import Scenario
 from kvfabric.source import Source, file_path, located
 from kvfabric.workload import agent_of, lengths_of, tenants_of, tenants_told
 from topo.unit import show_duration
-from traffic.crowd import Script, Users, Work, talk
 from traffic.error import RequestError
 from traffic.request import RequestTable
-from traffic.session import played
-from traffic.tenant import check_tenants, modelled
+from traffic.source.crowd import Script, Users, Work, talk
+from traffic.source.session import played
+from traffic.source.tenant import check_tenants, modelled
 
 Demand = RequestTable | Users
 

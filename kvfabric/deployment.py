@@ -20,8 +20,8 @@ from kvfabric.serving import rules_of
 from kvfabric.source import Place, Source, file_path, located
 from topo.fabric import Fabric, Role
 from topo.route import Routes
+from traffic.compute.measured import measurements
 from traffic.instance import Deployment, Pool, instances, latencies, links
-from traffic.measured import measurements
 
 _SIDES = (("prefill", Role.PREFILL), ("decode", Role.DECODE))
 

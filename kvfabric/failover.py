@@ -8,7 +8,7 @@ from msgspec import Meta
 from kvfabric.part import Part, Small
 from kvfabric.quantity import Duration, Factor, Share, written
 from topo.unit import show_duration
-from traffic.resilience import Circuit, Health, Resilience, Retry
+from traffic.failure.resilience import Circuit, Health, Resilience, Retry
 
 Few = Annotated[int, Meta(ge=0, le=1000)]
 

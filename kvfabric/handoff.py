@@ -3,8 +3,8 @@
 from kvfabric.quantity import TokenBlock
 from kvfabric.scenario import HandoffPart, OrchestrationPart
 from topo.unit import show_duration, show_rate, show_size
-from traffic.handoff import DEFAULT_BLOCK_BYTES, Handoff
-from traffic.orchestration import Orchestration
+from traffic.handoff.flow import DEFAULT_BLOCK_BYTES, Handoff
+from traffic.handoff.orchestration import Orchestration
 
 
 def handoff_of(part: HandoffPart) -> Handoff:

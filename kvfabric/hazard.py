@@ -16,10 +16,10 @@ from kvfabric.deployment import Placed
 from kvfabric.failover import resilience_of
 from kvfabric.scenario import OF_INSTANCES, FaultPart, Scenario
 from traffic.emulator import Table
-from traffic.errand import given_up
-from traffic.outage import SIDES, Outage, OutageError, drawn, ordered
-from traffic.resilience import Hazard, Resilience
-from traffic.serving import Outcome
+from traffic.failure.outage import SIDES, Outage, OutageError, drawn, ordered
+from traffic.failure.resilience import Hazard, Resilience
+from traffic.handoff.errand import given_up
+from traffic.serving.run import Outcome
 
 
 def befalls(scenario: Scenario) -> bool:

@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 from analysis.idle import union_ps
 from analysis.observed import INSTANCES, STAGES
 from kvfabric.collective import waits_of
-from traffic.collective import Collective
+from traffic.compute.collective import Collective
 from traffic.emulator import Table
 from traffic.instance import Deployment
-from traffic.serving import Outcome
+from traffic.serving.run import Outcome
 
 Whole = NDArray[np.int64]
 

@@ -5,8 +5,8 @@ from kvfabric.collective import awaited
 from kvfabric.hazard import befalls
 from kvfabric.scenario import OF_INSTANCES, HandoffPart, NetworkPart, Scenario
 from kvfabric.serving import left_out
-from traffic.reshard import paired
-from traffic.tier import REMOTE
+from traffic.cache.tier import REMOTE
+from traffic.handoff.reshard import paired
 
 _ALWAYS = (
     "The router sees exact and immediate loads; its decisions take effect after the control delay.",

@@ -7,8 +7,8 @@ import numpy as np
 from analysis.observed import INSTANCES
 from kvfabric.latency import Served
 from traffic.emulator import Table
-from traffic.occupancy import COLUMNS
-from traffic.serving import Outcome
+from traffic.record.occupancy import COLUMNS
+from traffic.serving.run import Outcome
 
 _PPM: Final = 10**6
 

@@ -15,14 +15,14 @@ import msgspec
 from kvfabric.part import Count, Part
 from kvfabric.quantity import Duration, Factor, read_quantity, written
 from topo.unit import show_duration
-from traffic.local import Local
 from traffic.policy.foreign import source_file
+from traffic.serving.local import Local
 
 DEFAULT_KIND: Final = "least_loaded"
 
 
 class LocalPart(Part, frozen=True):
-    """Which prompts their decode instances compute themselves: see `traffic.local`."""
+    """Which prompts their decode instances compute themselves: see `traffic.serving.local`."""
 
     when: Literal["isl_bounding", "prefill_load", "isl_or_load"] = "isl_bounding"
     tokens: Count = 2048

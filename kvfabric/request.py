@@ -1,7 +1,7 @@
 """The keys under ``requests``: who asks for how much, and when.
 
 `kvfabric.workload` makes a request table of them. Keys that are left out keep the defaults of the
-rooms that own them (`traffic.session.Agent`, `traffic.modulation.Modulation`).
+rooms that own them (`traffic.source.session.Agent`, `traffic.source.modulation.Modulation`).
 """
 
 from typing import Annotated, Literal

@@ -38,12 +38,12 @@ from topo.fabric import Fabric, Role
 from topo.unit import PS_PER_S, show_duration, show_rate, show_size
 from traffic.background import Background
 from traffic.emulator import Emulator, Table, Telemetry
-from traffic.errand import pooled
+from traffic.handoff.errand import pooled
 from traffic.policy.registry import kind_of
 from traffic.recorded import Recorded
 from traffic.replay import replay
 from traffic.request import RequestTable
-from traffic.serving import Outcome, serve_all
+from traffic.serving.run import Outcome, serve_all
 
 
 @dataclass(frozen=True)

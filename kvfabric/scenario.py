@@ -88,7 +88,8 @@ class Pair(Part, frozen=True):
 
 class InstancePart(Part, frozen=True):
     """One model replica of a pool: its ranks, how many groups of them share out the attention
-    (``dp``), the largest decode batch, and a file of measured ``times``: `traffic.measured`."""
+    (``dp``), the largest decode batch, and a file of measured ``times``:
+    `traffic.compute.measured`."""
 
     tp: Small = 1
     dp: Small = 1
@@ -132,7 +133,7 @@ class CollectivePart(Part, frozen=True):
 
 
 class OrchestrationPart(Part, frozen=True):
-    """What a hand-off waits for beside its bytes: see `traffic.orchestration`."""
+    """What a hand-off waits for beside its bytes: see `traffic.handoff.orchestration`."""
 
     dispatch: Duration = written(Duration, "0us")
     routers: Annotated[int, Meta(ge=0, le=65_536)] = 0

@@ -5,7 +5,8 @@ from typing import Literal
 from kvfabric.part import Part, Small
 from kvfabric.quantity import Rate
 from topo.unit import show_rate
-from traffic.mode import DEFAULT_CHUNK_TOKENS, Serving, ServingError
+from traffic.error import ServingError
+from traffic.serving.mode import DEFAULT_CHUNK_TOKENS, Serving
 
 
 class ServingPart(Part, frozen=True):

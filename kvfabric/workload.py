@@ -8,14 +8,14 @@ from typing import Any
 from kvfabric.request import ArrivalsPart, LengthPart, LengthsPart, RequestsPart, SessionsPart
 from topo.unit import show_duration
 from traffic.error import RequestError
-from traffic.length import Constant, Gamma, Length, Lognormal, Normal
-from traffic.modulation import Modulation
-from traffic.profile import Lengths, Profile, Rows, profile
 from traffic.request import RequestTable
-from traffic.session import Agent, sessions
-from traffic.tenant import Tenant, tenanted
+from traffic.source.length import Constant, Gamma, Length, Lognormal, Normal
+from traffic.source.modulation import Modulation
+from traffic.source.profile import Lengths, Profile, Rows, profile
+from traffic.source.session import Agent, sessions
+from traffic.source.tenant import Tenant, tenanted
+from traffic.source.workload import synthesise
 from traffic.trace.registry import trace
-from traffic.workload import synthesise
 
 
 def synthetic(

@@ -30,7 +30,7 @@ from topo.error import KvfabricError
 from topo.unit import PS_PER_S, show_duration, show_size
 from traffic.draw import draw
 from traffic.emulator import COMPLETION, FLOW, Advance, Emulator, Table, Telemetry
-from traffic.handoff import DEFAULT_BLOCK_BYTES, DEFAULT_PRIORITY, entropy
+from traffic.handoff.flow import DEFAULT_BLOCK_BYTES, DEFAULT_PRIORITY, entropy
 
 KINDS: Final = ("all_to_all", "all_reduce", "weights", "fetch")
 

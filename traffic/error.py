@@ -1,4 +1,4 @@
-"""What a user can get wrong about requests, traces, models and GPUs, each told in one line."""
+"""What a user can get wrong about requests, models, GPUs and serving, each told in one line."""
 
 from topo.error import KvfabricError
 
@@ -21,3 +21,7 @@ class ComputeError(KvfabricError):
 
 class HandoffError(KvfabricError):
     """A hand-off that cannot be turned into flows."""
+
+
+class ServingError(KvfabricError):
+    """A run that cannot be: a control delay of nothing, a distance table of the wrong shape."""

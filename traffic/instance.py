@@ -13,8 +13,11 @@ from numpy.typing import NDArray
 from topo.fabric import Fabric, Role
 from topo.route import Routes
 from topo.unit import PS_PER_S
-from traffic.collective import Collective, Spanned
-from traffic.compute import (
+from traffic.cache.tier import Caching
+from traffic.compute.collective import Collective, Spanned
+from traffic.compute.gpu import Gpu
+from traffic.compute.measured import Measured, Measurements
+from traffic.compute.roofline import (
     DEFAULT_RESERVE,
     DecodeCost,
     Efficiency,
@@ -23,14 +26,11 @@ from traffic.compute import (
     kv_capacity_bytes,
     prefill_cost,
 )
+from traffic.compute.step import Roofline, StepTime
 from traffic.error import ComputeError
-from traffic.gpu import Gpu
-from traffic.handoff import Handoff
-from traffic.measured import Measured, Measurements
+from traffic.handoff.flow import Handoff
+from traffic.handoff.reshard import check_pair, rank_pairs
 from traffic.model import Model
-from traffic.reshard import check_pair, rank_pairs
-from traffic.step import Roofline, StepTime
-from traffic.tier import Caching
 
 DEFAULT_MAX_BATCH = 256
 """Sequences in one decode batch at most (the default of vLLM's max_num_seqs in its V1 engine)."""
@@ -262,8 +262,8 @@ class Deployment:
     ``servers`` is the server of each host, where hosts share one; ``cache`` the tiers in which
     prefill instances keep prefix blocks, if they do.
 
-    Refuses different models or KV formats, degrees that `traffic.reshard.check_pair` does, weights
-    that do not fit, and a host in both pools.
+    Refuses different models or KV formats, degrees that `traffic.handoff.reshard.check_pair` does,
+    weights that do not fit, and a host in both pools.
     """
 
     prefill: Pool

@@ -15,11 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from topo.unit import PS_PER_S
+from traffic.cache.lookup import Blocks
 from traffic.emulator import Emulator, Table
-from traffic.errand import request_of
-from traffic.ledger import FINISHED, Ledger
-from traffic.lookup import Blocks
-from traffic.occupancy import Occupancy
+from traffic.handoff.errand import request_of
+from traffic.record.ledger import FINISHED, Ledger
+from traffic.record.occupancy import Occupancy
 from traffic.release import Releases
 
 STALL_PS: Final = 100 * PS_PER_S

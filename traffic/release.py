@@ -3,8 +3,9 @@
 A hand-off passes the router, exchanges metadata, waits for the copies that gather it, and is then
 handed to the emulator: all layers at one time, or one chunk of layers after the other. It is ready
 when its last byte has arrived, the copies that scatter it are done and the notification of its end
-is there. Each of these may be absent (`traffic.orchestration`, `traffic.copier`). Control messages
-are flows of their own; their hand-off number is -1 - request, so that nothing counts them as cache.
+is there. Each of these may be absent (`traffic.handoff.orchestration`, `traffic.handoff.copier`).
+Control messages are flows of their own; their hand-off number is -1 - request, so that nothing
+counts them as cache.
 """
 
 from collections.abc import Iterator, Sequence
@@ -13,18 +14,18 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from traffic.book import Book
-from traffic.cache import BlockCache, missing_tokens
-from traffic.copier import Copier
+from traffic.cache.block import BlockCache, missing_tokens
+from traffic.cache.holding import Holding
+from traffic.cache.lookup import Blocks, block_bytes
+from traffic.cache.prompt import PromptCache
 from traffic.emulator import FLOW
-from traffic.errand import of_pool
-from traffic.handoff import entropy, flows
-from traffic.holding import Holding
+from traffic.handoff.copier import Copier
+from traffic.handoff.errand import of_pool
+from traffic.handoff.flow import entropy, flows
+from traffic.handoff.layer import Layers
+from traffic.handoff.orchestration import Boundary, Dispatcher
 from traffic.instance import Deployment, Pool
-from traffic.layer import Layers
-from traffic.lookup import Blocks, block_bytes
-from traffic.orchestration import Boundary, Dispatcher
-from traffic.prompt import PromptCache
+from traffic.record.book import Book
 
 
 @dataclass(slots=True)

@@ -10,8 +10,8 @@ import numpy as np
 
 from analysis.plot.style import BLUE, INK, SKY, Plot, blank, label, styled
 from topo.unit import PS_PER_MS, PS_PER_S, show_duration
+from traffic.load.summary import per_bin
 from traffic.request import RequestTable
-from traffic.summary import per_bin
 
 _MOST: Final = 600
 _LEAST: Final = 20

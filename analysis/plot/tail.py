@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from analysis.plot.style import Plot, blank, colour, dash, label, plain_log, styled
 from topo.unit import show_size
+from traffic.load.summary import counted, quantile_of
 from traffic.model import Model
 from traffic.request import RequestTable
-from traffic.summary import counted, quantile_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -17,7 +17,7 @@ from typing import Final
 
 from emulate.mininet.error import EmulationError
 from emulate.mininet.namespace import inside
-from traffic.pcapng import Captured, CaptureWriter
+from traffic.wire.pcapng import Captured, CaptureWriter
 
 _ALL: Final = 0x0003
 _PACKET: Final = 263

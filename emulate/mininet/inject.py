@@ -26,7 +26,7 @@ from emulate.mininet.driver import live
 from emulate.mininet.error import EmulationError
 from emulate.mininet.namespace import inside
 from emulate.mininet.place import Place
-from traffic.burst import Bursts
+from traffic.wire.burst import Bursts
 
 Batch = tuple[bytes, NDArray[np.int64], NDArray[np.int64]]
 """Frames one behind the other, their lengths, and when each is due, in nanoseconds from 0."""

@@ -9,7 +9,7 @@ from kvfabric.load import load
 from kvfabric.source import ScenarioError
 from kvfabric.starter import Facts, starter
 from topo.error import KvfabricError
-from traffic.gpu import gpu
+from traffic.compute.gpu import gpu
 from traffic.model import model
 
 
@@ -86,7 +86,7 @@ def command(target: Path | None, **facts: str | int | None) -> None:
 
 def _check_memory(name: str, card: str, tp: int) -> None:
     """Refuse a model that the instances cannot hold: a scenario to start from has to run."""
-    from traffic.compute import kv_capacity_bytes
+    from traffic.compute.roofline import kv_capacity_bytes
     from traffic.error import ComputeError
 
     try:

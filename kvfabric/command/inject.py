@@ -80,8 +80,8 @@ def command(
 
 def _captured(file: Path, dilation: int) -> tuple["Any", int]:
     from emulate.mininet.inject import frame_batches
-    from traffic.burst import burst_frames
-    from traffic.pcapng import read_capture
+    from traffic.wire.burst import burst_frames
+    from traffic.wire.pcapng import read_capture
 
     at, frames = burst_frames(
         [(one.at_ns, one.frame) for one in read_capture(file)], dilation=dilation
@@ -94,8 +94,8 @@ def _captured(file: Path, dilation: int) -> tuple["Any", int]:
 def _bursts(near: "Place", far: "Place | None", **chosen: Any) -> tuple["Any", int]:
     from emulate.mininet.inject import burst_batches, refuse_mtu
     from topo.unit import rate
-    from traffic.burst import bursts
     from traffic.model import model
+    from traffic.wire.burst import bursts
 
     refuse_mtu(near, chosen["mtu"])
     plan = bursts(_prompts(**chosen), model(chosen["served"]), dilation=chosen["dilation"])
@@ -108,9 +108,9 @@ def _bursts(near: "Place", far: "Place | None", **chosen: Any) -> tuple["Any", i
 
 def _prompts(**chosen: Any) -> Any:
     from topo.unit import frequency
-    from traffic.profile import profile
+    from traffic.source.profile import profile
+    from traffic.source.workload import synthesise
     from traffic.trace.registry import trace
-    from traffic.workload import synthesise
 
     if chosen["trace"] is not None:
         if chosen["profile"] is not None:

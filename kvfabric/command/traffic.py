@@ -72,7 +72,7 @@ def _requests(
     jitter: bool,
     seed: int,
 ) -> _Taken:
-    from traffic.workload import TOKENS_PER_WORD
+    from traffic.source.workload import TOKENS_PER_WORD
 
     if file.suffix in (".yaml", ".yml"):
         from kvfabric.build import requests_of
@@ -122,7 +122,7 @@ def _shares(
     import numpy as np
 
     from kvfabric.deployment import shares_of
-    from traffic.tenant import modelled
+    from traffic.source.tenant import modelled
 
     if not scenario.models:
         return ()
@@ -166,7 +166,7 @@ Examples:
 def show(file: Path, name: str | None, plot: Path | None, **taken: Any) -> None:
     """Show lengths, rate, burstiness and KV load of a scenario's requests or of a trace."""
     from kvfabric.table import print_table
-    from traffic.summary import summary
+    from traffic.load.summary import summary
 
     found = _requests(file, **taken)
     several = () if name else found.shares
@@ -264,7 +264,7 @@ def tokeniser(
     """Show how the load of the same words moves with the tokeniser."""
     from kvfabric.table import print_table
     from topo.unit import show_rate, show_size
-    from traffic.tokeniser import retold
+    from traffic.load.tokeniser import retold
 
     found = _requests(file, **taken)
     chosen = found.model(name)
@@ -315,7 +315,7 @@ Examples:
 )
 def get(name: str, folder: Path | None) -> None:
     """Download a public trace, check its SHA-256, and tell its licence and citation."""
-    from traffic.download import get as fetch
+    from traffic.trace.download import get as fetch
 
     done = fetch(name, folder or Path(os.environ.get("KVFABRIC_DATA") or "traces"))
     click.echo(f"{'fetched' if done.fetched else 'already there'}: {done.path}")

@@ -9,7 +9,7 @@ from topo.error import KvfabricError, UnitError
 
 if TYPE_CHECKING:
     from traffic.instance import Deployment
-    from traffic.sizing import Sizing
+    from traffic.load.sizing import Sizing
 
 _DRAWN = 10_000
 """Requests that are drawn for the means of a profile or of sessions: lengths and sessions within
@@ -45,8 +45,8 @@ def size(scenario: Path, use: str, count: int | None, seed: int) -> None:
     from kvfabric.table import print_table
     from topo.capacity import mu
     from topo.unit import show_rate
+    from traffic.load.sizing import sizing
     from traffic.request import RequestTable
-    from traffic.sizing import sizing
 
     study = load(scenario)
     drawn = study.scenario.requests.trace is None and study.scenario.requests.closed is None

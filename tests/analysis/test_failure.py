@@ -20,7 +20,7 @@ from analysis.record import (
 )
 from analysis.result import result
 from traffic.emulator import Table
-from traffic.ledger import FAILED
+from traffic.record.ledger import FAILED
 
 MS = 10**9
 Rows = Callable[..., Cell]

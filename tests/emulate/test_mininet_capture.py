@@ -16,7 +16,7 @@ from emulate.mininet.namespace import inside, namespace_file
 from emulate.mininet.place import Place, place
 from emulate.mininet.program import call
 from emulate.mininet.support import may_network
-from traffic.pcapng import Captured, read_capture
+from traffic.wire.pcapng import Captured, read_capture
 
 _MISSING = may_network()
 

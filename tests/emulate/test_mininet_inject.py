@@ -25,10 +25,10 @@ from emulate.mininet.namespace import namespace_file
 from emulate.mininet.place import Place
 from emulate.mininet.program import call
 from emulate.mininet.support import may_emulate
-from traffic.burst import Bursts
-from traffic.frame import Ends as FrameEnds
-from traffic.frame import data_frame
-from traffic.pcapng import Captured, CaptureWriter
+from traffic.wire.burst import Bursts
+from traffic.wire.frame import Ends as FrameEnds
+from traffic.wire.frame import data_frame
+from traffic.wire.pcapng import Captured, CaptureWriter
 
 _MISSING = may_emulate()
 

@@ -40,8 +40,8 @@ from topo.family.clos import LeafSpine, leaf_spine
 from topo.route import equal_cost
 from topo.unit import PS_PER_MS, PS_PER_US
 from traffic.emulator import FLOW, Telemetry
-from traffic.pcapng import Captured
 from traffic.replay import replay
+from traffic.wire.pcapng import Captured
 
 _MISSING = may_emulate()
 
@@ -192,7 +192,7 @@ def test_captured_frames_are_pause_frames_roce_and_cnps(star: Network) -> None:
     from scapy.contrib.mac_control import MACControlClassBasedFlowControl
     from scapy.contrib.roce import AETH, BTH, CNPPadding
 
-    from traffic.frame import pause_frame
+    from traffic.wire.frame import pause_frame
 
     marking = replace(PLAIN, ecn=Threshold(20_000, 40_000, 1.0))
     setup = _setup(star.fabric, marking, Transport(preset="hpcc", rto_ps=100 * PS_PER_US))

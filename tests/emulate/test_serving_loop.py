@@ -8,14 +8,14 @@ from emulate.fluid import FluidEmulator
 from emulate.packet import PacketEmulator
 from topo.fabric import Fabric, Role, Switch
 from topo.route import Routes, equal_cost
+from traffic.compute.gpu import gpu
 from traffic.emulator import Emulator
-from traffic.gpu import gpu
 from traffic.instance import Deployment, Pool, instances, links
 from traffic.model import model
 from traffic.policy.registry import policy
 from traffic.replay import replay
 from traffic.request import RequestTable, request_table
-from traffic.serving import Outcome, serve
+from traffic.serving.run import Outcome, serve
 
 G = 10**9
 LLAMA = model("Llama-3.1-8B")

@@ -17,9 +17,9 @@ from kvfabric.load import load
 from kvfabric.run import settings_of
 from kvfabric.source import ScenarioError
 from topo.unit import PS_PER_MS, PS_PER_S
-from traffic.errand import Errand, number_of
-from traffic.outage import Outage
-from traffic.resilience import Resilience
+from traffic.failure.outage import Outage
+from traffic.failure.resilience import Resilience
+from traffic.handoff.errand import Errand, number_of
 
 TEXT = """\
 name: failing

@@ -15,9 +15,9 @@ from kvfabric.quantity import Block, TokenBlock, read_quantity
 from kvfabric.scenario import HandoffPart
 from kvfabric.schema import scenario_schema
 from kvfabric.source import ScenarioError, read_source
-from traffic.handoff import Handoff
+from traffic.handoff.flow import Handoff
 from traffic.model import model
-from traffic.serving import Outcome, serve
+from traffic.serving.run import Outcome, serve
 
 TEXT = """\
 name: handoff

@@ -17,16 +17,16 @@ from kvfabric.demand import demand_of
 from kvfabric.latency import Served, caused
 from kvfabric.load import load
 from kvfabric.run import nic_rate, run_cell, serve_cell, served
-from traffic.collective import Collective
+from traffic.compute.collective import Collective
+from traffic.compute.gpu import gpu
 from traffic.emulator import FLOW, Table
-from traffic.gpu import gpu
 from traffic.instance import Deployment, Pool
-from traffic.mode import Serving
 from traffic.model import model
 from traffic.policy.registry import policy
 from traffic.recorded import Recorded
 from traffic.request import RequestTable, request_table
-from traffic.serving import serve
+from traffic.serving.mode import Serving
+from traffic.serving.run import serve
 
 US = 10**6
 LLAMA = model("Llama-3.1-70B")  # 80 layers: 320 messages a step over two servers

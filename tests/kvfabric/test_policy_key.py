@@ -13,9 +13,9 @@ from kvfabric.load import Study, load
 from kvfabric.run import run_cell
 from kvfabric.schema import scenario_schema
 from topo.error import KvfabricError
-from traffic.network import Network
 from traffic.policy.registry import policy
-from traffic.serving import serve_all
+from traffic.serving.run import serve_all
+from traffic.view.network import Network
 
 BASE = """
 name: policies

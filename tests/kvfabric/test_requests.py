@@ -9,7 +9,7 @@ from kvfabric.build import requests_of
 from kvfabric.load import load
 from kvfabric.source import ScenarioError
 from traffic.request import RequestTable
-from traffic.workload import synthesise
+from traffic.source.workload import synthesise
 
 HEAD = """\
 name: small

@@ -12,9 +12,9 @@ from kvfabric.limit import not_modelled
 from kvfabric.load import load
 from kvfabric.run import run_cell, settings_of
 from kvfabric.source import ScenarioError
-from traffic.crowd import Users
-from traffic.mode import Serving
 from traffic.request import RequestTable
+from traffic.serving.mode import Serving
+from traffic.source.crowd import Users
 
 TEXT = """\
 name: serving

@@ -14,15 +14,15 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from traffic.compute.gpu import gpu
 from traffic.emulator import COMPLETION, Advance, Emulator, Table, Telemetry
-from traffic.gpu import gpu
-from traffic.handoff import Handoff
+from traffic.handoff.flow import Handoff
 from traffic.instance import Deployment, Pool
 from traffic.model import model
 from traffic.policy.registry import policy
 from traffic.policy.view import View
 from traffic.request import RequestTable
-from traffic.serving import Outcome, serve
+from traffic.serving.run import Outcome, serve
 
 WIRE_PS = 5 * 10**6
 LLAMA = model("Llama-3.1-8B")

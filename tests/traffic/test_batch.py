@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from traffic.batch import Batch
-from traffic.compute import DecodeCost, decode_step, prefill_cost
-from traffic.gpu import gpu
-from traffic.member import Sequence
+from traffic.compute.gpu import gpu
+from traffic.compute.roofline import DecodeCost, decode_step, prefill_cost
+from traffic.compute.step import Roofline
 from traffic.model import Model, model
-from traffic.step import Roofline
+from traffic.serving.batch import Batch
+from traffic.serving.member import Sequence
 
 SLIDING = model("gpt-oss-120b")  # half of its layers see 128 tokens only
 FULL = model("Llama-3.1-8B")

@@ -1,7 +1,7 @@
 """Breakers by hand: closed, open, half-open, and who counts in each."""
 
-from traffic.breaker import Breakers
-from traffic.resilience import Circuit
+from traffic.failure.breaker import Breakers
+from traffic.failure.resilience import Circuit
 
 RULE = Circuit(failures=3, successes=2, open_ps=100)
 

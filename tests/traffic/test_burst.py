@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from topo.unit import PS_PER_MS
-from traffic.burst import OVERHEAD, BurstError, Bursts, burst_frames, bursts
 from traffic.model import model
 from traffic.request import request_table
+from traffic.wire.burst import OVERHEAD, BurstError, Bursts, burst_frames, bursts
 
 
 def _plan(*rows: tuple[int, int]) -> Bursts:

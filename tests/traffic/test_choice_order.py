@@ -9,10 +9,8 @@ from msgspec import Struct
 from numpy.typing import NDArray
 
 from traffic.emulator import Emulator
+from traffic.error import ServingError
 from traffic.instance import Deployment
-from traffic.ledger import Ledger
-from traffic.local import Local
-from traffic.mode import Serving, ServingError
 from traffic.policy.choice import (
     LATER,
     NOBODY,
@@ -25,9 +23,12 @@ from traffic.policy.choice import (
     View,
 )
 from traffic.policy.registry import policy
+from traffic.record.ledger import Ledger
 from traffic.request import Prefix, request_table
-from traffic.router import Place, Router, Service
-from traffic.serving import Outcome, serve_all
+from traffic.serving.local import Local
+from traffic.serving.mode import Serving
+from traffic.serving.router import Place, Router, Service
+from traffic.serving.run import Outcome, serve_all
 
 MS = 10**9
 FLAT = np.full((2, 3), 4, np.int32)

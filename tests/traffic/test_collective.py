@@ -10,15 +10,15 @@ from numpy.typing import NDArray
 
 from topo.fabric import Fabric, Switch
 from topo.route import equal_cost
-from traffic.collective import Collective, Spanned, collective
+from traffic.compute.collective import Collective, Spanned, collective
+from traffic.compute.gpu import gpu
 from traffic.emulator import COMPLETION, Advance, Table, Telemetry
 from traffic.error import ComputeError
-from traffic.gpu import gpu
 from traffic.instance import Deployment, Pool
 from traffic.model import model
 from traffic.policy.registry import policy
 from traffic.request import RequestTable, request_table
-from traffic.serving import serve
+from traffic.serving.run import serve
 
 US = 10**6
 MS = 10**9

@@ -8,15 +8,15 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from traffic.batch import Batch
 from traffic.emulator import Emulator
 from traffic.instance import Deployment
-from traffic.member import Sequence as Member
-from traffic.mode import Serving
 from traffic.model import model
 from traffic.policy.registry import policy
 from traffic.request import RequestTable, request_table
-from traffic.serving import Outcome, serve
+from traffic.serving.batch import Batch
+from traffic.serving.member import Sequence as Member
+from traffic.serving.mode import Serving
+from traffic.serving.run import Outcome, serve
 
 LLAMA = model("Llama-3.1-8B")
 TOKEN = LLAMA.kv_bytes(1)

@@ -10,21 +10,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from traffic.cache.tier import Caching, Tier
 from traffic.emulator import Emulator
+from traffic.failure.outage import KINDS, SIDES, Outage, OutageError, ordered
+from traffic.failure.resilience import Circuit, Hazard, Health, Resilience, Retry
+from traffic.failure.toll import DECODE_LOST
 from traffic.instance import Deployment
-from traffic.ledger import FAILED, FINISHED, IN_FLIGHT
-from traffic.mode import Serving
 from traffic.model import model
-from traffic.outage import KINDS, SIDES, Outage, OutageError, ordered
 from traffic.policy.balance import RoundRobin
 from traffic.policy.choice import NoSettings, Request, View
 from traffic.policy.registry import policy
+from traffic.record.ledger import FAILED, FINISHED, IN_FLIGHT
 from traffic.request import Prefix, RequestTable, request_table
-from traffic.resilience import Circuit, Hazard, Health, Resilience, Retry
-from traffic.router import Service
-from traffic.serving import Outcome, serve_all
-from traffic.tier import Caching, Tier
-from traffic.toll import DECODE_LOST
+from traffic.serving.mode import Serving
+from traffic.serving.router import Service
+from traffic.serving.run import Outcome, serve_all
 
 MS = 10**9
 TOKENS = 64

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from traffic.compute import (
+from traffic.compute.gpu import Gpu, gpu
+from traffic.compute.roofline import (
     Efficiency,
     decode_step,
     efficiency,
@@ -16,7 +17,6 @@ from traffic.compute import (
     prefill_ps,
 )
 from traffic.error import ComputeError
-from traffic.gpu import Gpu, gpu
 from traffic.model import Model, model
 
 H100 = gpu("H100-SXM")

@@ -7,18 +7,18 @@ import numpy as np
 import pytest
 
 from topo.error import KvfabricError
-from traffic.crowd import Talk, Users, Work, talk
+from traffic.compute.measured import Curve, Measurements
 from traffic.emulator import Emulator
 from traffic.error import RequestError
 from traffic.instance import Deployment
-from traffic.length import Constant, Normal
-from traffic.measured import Curve, Measurements
 from traffic.policy.registry import policy
-from traffic.profile import Profile
-from traffic.router import Service
-from traffic.serving import Outcome, serve_all
-from traffic.session import Agent, played
-from traffic.tenant import Tenant
+from traffic.serving.router import Service
+from traffic.serving.run import Outcome, serve_all
+from traffic.source.crowd import Talk, Users, Work, talk
+from traffic.source.length import Constant, Normal
+from traffic.source.profile import Profile
+from traffic.source.session import Agent, played
+from traffic.source.tenant import Tenant
 
 S = 10**12
 MS = 10**9

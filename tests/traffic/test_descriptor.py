@@ -11,16 +11,16 @@ from emulate.packet import PacketEmulator
 from emulate.transport import Transport
 from topo.fabric import Fabric, Switch
 from topo.route import equal_cost
-from traffic.descriptor import (
+from traffic.error import HandoffError
+from traffic.handoff.descriptor import (
     block_descriptors,
     effective_bandwidth,
     fit,
     row_descriptors,
     runs,
 )
-from traffic.error import HandoffError
-from traffic.handoff import Handoff, flows
-from traffic.layer import all_layers, chunks
+from traffic.handoff.flow import Handoff, flows
+from traffic.handoff.layer import all_layers, chunks
 from traffic.model import Model, model, models
 from traffic.replay import replay
 

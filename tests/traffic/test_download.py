@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from traffic.download import PUBLIC, PublicTrace, fetch, get
 from traffic.error import CatalogError, TraceError
+from traffic.trace.download import PUBLIC, PublicTrace, fetch, get
 
 CONTENT = b"TIMESTAMP,ContextTokens,GeneratedTokens\n2023-11-16 18:17:03,5,5\n"
 

@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 
 from traffic.emulator import Emulator
 from traffic.instance import Deployment
-from traffic.mode import Serving
 from traffic.policy.choice import LATER, NOBODY, REFUSED, SIGHTS, Request, View
 from traffic.policy.registry import POLICIES, policy
 from traffic.request import request_table
-from traffic.router import Service
-from traffic.serving import Outcome, serve_all
+from traffic.serving.mode import Serving
+from traffic.serving.router import Service
+from traffic.serving.run import Outcome, serve_all
 
 Picture = Callable[..., View]
 NAMES = sorted(POLICIES)

@@ -7,24 +7,24 @@ from typing import Any
 import numpy as np
 import pytest
 
-from traffic.crowd import Talk, Users
+from traffic.cache.tier import Caching, Tier
 from traffic.emulator import Emulator
+from traffic.failure.outage import Outage
+from traffic.failure.resilience import Circuit, Hazard, Health, Resilience, Retry
+from traffic.failure.toll import BUDGET, DECODE_LOST, NOBODY_HEALTHY, RETRIES
 from traffic.instance import Deployment
-from traffic.ledger import FAILED, FINISHED, IN_FLIGHT, REJECTED
-from traffic.length import Constant
-from traffic.mode import Serving
 from traffic.model import model
-from traffic.outage import Outage
 from traffic.policy.balance import Random
 from traffic.policy.choice import NOBODY, NoSettings, PolicyError, Request, View
 from traffic.policy.registry import policy
-from traffic.profile import Profile
+from traffic.record.ledger import FAILED, FINISHED, IN_FLIGHT, REJECTED
 from traffic.request import Prefix, RequestTable, request_table
-from traffic.resilience import Circuit, Hazard, Health, Resilience, Retry
-from traffic.router import Service
-from traffic.serving import Outcome, serve_all
-from traffic.tier import Caching, Tier
-from traffic.toll import BUDGET, DECODE_LOST, NOBODY_HEALTHY, RETRIES
+from traffic.serving.mode import Serving
+from traffic.serving.router import Service
+from traffic.serving.run import Outcome, serve_all
+from traffic.source.crowd import Talk, Users
+from traffic.source.length import Constant
+from traffic.source.profile import Profile
 
 US = 10**6
 MS = 10**9

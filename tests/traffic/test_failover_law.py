@@ -11,21 +11,21 @@ from hypothesis import strategies as st
 from msgspec import Struct
 from numpy.typing import NDArray
 
+from traffic.cache.tier import Caching, Tier
 from traffic.emulator import Emulator
+from traffic.failure.outage import KINDS, SIDES, Outage, OutageError, ordered
+from traffic.failure.resilience import Circuit, Hazard, Health, Resilience, Retry
+from traffic.handoff.orchestration import Orchestration
 from traffic.instance import Deployment
-from traffic.ledger import FAILED, FINISHED, IN_FLIGHT, REJECTED
-from traffic.local import Local
-from traffic.mode import Serving
 from traffic.model import model
-from traffic.orchestration import Orchestration
-from traffic.outage import KINDS, SIDES, Outage, OutageError, ordered
 from traffic.policy.choice import OPTIONAL, NoSettings, Policy, Request, Sight, View
 from traffic.policy.registry import POLICIES, policy
+from traffic.record.ledger import FAILED, FINISHED, IN_FLIGHT, REJECTED
 from traffic.request import Prefix, request_table
-from traffic.resilience import Circuit, Hazard, Health, Resilience, Retry
-from traffic.router import Service
-from traffic.serving import Outcome, serve_all
-from traffic.tier import Caching, Tier
+from traffic.serving.local import Local
+from traffic.serving.mode import Serving
+from traffic.serving.router import Service
+from traffic.serving.run import Outcome, serve_all
 
 MS = 10**9
 LLAMA = model("Llama-3.1-8B")

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from traffic.emulator import Emulator
-from traffic.forecast import Forecast
 from traffic.instance import Deployment
 from traffic.policy.choice import Request, View
 from traffic.policy.registry import policy
 from traffic.request import request_table
-from traffic.serving import serve
+from traffic.serving.run import serve
+from traffic.view.forecast import Forecast
 
 
 def test_a_prompt_takes_what_its_instance_takes_and_less_with_what_is_cached(

@@ -23,8 +23,8 @@ from traffic.policy.foreign import foreign, imported
 from traffic.policy.patience import TooLong, within
 from traffic.policy.registry import check_settings, policy
 from traffic.request import request_table
-from traffic.router import Service
-from traffic.serving import serve_all
+from traffic.serving.router import Service
+from traffic.serving.run import serve_all
 
 FLAT = np.full((3, 4), 4, np.int32)
 ASKED = Request(17, 550, 150, 1000)

@@ -5,7 +5,7 @@ import zlib
 
 import pytest
 
-from traffic.frame import (
+from traffic.wire.frame import (
     WRITE_FIRST,
     WRITE_ONLY,
     Ends,

@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from traffic.emulator import FLOW
 from traffic.error import ComputeError, HandoffError
-from traffic.handoff import Handoff, entropy, flows
+from traffic.handoff.flow import Handoff, entropy, flows
+from traffic.handoff.reshard import check_pair
 from traffic.model import Model, model, models
-from traffic.reshard import check_pair
 
 LLAMA = model("Llama-3.1-70B")
 KNOWN = [name for name, found in models().items() if found.parameters]

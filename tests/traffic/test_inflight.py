@@ -9,7 +9,7 @@ from traffic.emulator import Emulator
 from traffic.instance import Deployment
 from traffic.model import model
 from traffic.request import request_table
-from traffic.serving import Outcome
+from traffic.serving.run import Outcome
 
 MS = 10**9
 LLAMA = model("Llama-3.1-8B")

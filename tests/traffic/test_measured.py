@@ -8,12 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from topo.error import KvfabricError
-from traffic.gpu import gpu
+from traffic.compute.gpu import gpu
+from traffic.compute.measured import Curve, Measured, Measurements, measurements
 from traffic.instance import Deployment, Pool
-from traffic.measured import Curve, Measured, Measurements, measurements
 from traffic.model import model
 from traffic.request import request_table
-from traffic.serving import Outcome
+from traffic.serving.run import Outcome
 
 LLAMA = model("Llama-3.1-8B")
 H100 = gpu("H100-SXM")

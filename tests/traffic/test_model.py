@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from traffic.catalog.table import shipped
+from traffic.compute.gpu import gpu, gpus
 from traffic.error import CatalogError, ComputeError
-from traffic.gpu import gpu, gpus
 from traffic.model import Attention, Weights, model, models
 
 ROWS: list[dict[str, str]] = list(csv.DictReader(shipped("models.csv").splitlines()))

@@ -13,11 +13,11 @@ from topo.family.registry import build
 from topo.route import equal_cost
 from traffic.emulator import Advance, Emulator, Table
 from traffic.instance import Deployment
-from traffic.network import DEFAULT_STALENESS_PS, Network
 from traffic.policy.choice import NoSettings, PolicyError, Request, Sight, View
 from traffic.request import request_table
-from traffic.router import Service
-from traffic.serving import serve_all
+from traffic.serving.router import Service
+from traffic.serving.run import serve_all
+from traffic.view.network import DEFAULT_STALENESS_PS, Network
 
 MS = 10**9
 US = 10**6

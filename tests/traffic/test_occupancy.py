@@ -7,14 +7,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from traffic.batch import Batch
 from traffic.instance import Deployment
-from traffic.member import Sequence as Member
-from traffic.mode import Serving
 from traffic.model import model
-from traffic.occupancy import COLUMNS, Occupancy, table
+from traffic.record.occupancy import COLUMNS, Occupancy, table
 from traffic.request import RequestTable, request_table
-from traffic.serving import Outcome
+from traffic.serving.batch import Batch
+from traffic.serving.member import Sequence as Member
+from traffic.serving.mode import Serving
+from traffic.serving.run import Outcome
 
 LLAMA = model("Llama-3.1-8B")
 TOKEN = LLAMA.kv_bytes(1)

@@ -10,17 +10,17 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from traffic.book import MOMENTS, Book
-from traffic.cache import BlockCache, missing_tokens
-from traffic.copier import Copier, Lane
+from traffic.cache.block import BlockCache, missing_tokens
+from traffic.compute.gpu import gpu
 from traffic.emulator import COMPLETION, Advance, Table, Telemetry
 from traffic.error import ComputeError, HandoffError
-from traffic.gpu import gpu
-from traffic.handoff import Handoff
+from traffic.handoff.copier import Copier, Lane
+from traffic.handoff.flow import Handoff
+from traffic.handoff.layer import all_layers, chunks
+from traffic.handoff.orchestration import Dispatcher, Orchestration
 from traffic.instance import Deployment, Pool
-from traffic.layer import all_layers, chunks
 from traffic.model import model
-from traffic.orchestration import Dispatcher, Orchestration
+from traffic.record.book import MOMENTS, Book
 from traffic.release import Releases
 from traffic.request import Prefix
 

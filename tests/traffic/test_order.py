@@ -9,13 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from traffic.error import HandoffError
-from traffic.handoff import Handoff
+from traffic.handoff.flow import Handoff
 from traffic.instance import Deployment
-from traffic.line import Line
-from traffic.mode import Serving
 from traffic.model import model
 from traffic.request import request_table
-from traffic.serving import Outcome
+from traffic.serving.line import Line
+from traffic.serving.mode import Serving
+from traffic.serving.run import Outcome
 
 LLAMA = model("Llama-3.1-8B")
 MS = 10**9

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from traffic.outage import Outage, OutageError, drawn, ordered
+from traffic.failure.outage import Outage, OutageError, drawn, ordered
 
 S = 10**12
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from traffic.pcapng import Captured, CaptureError, CaptureWriter, read_capture
+from traffic.wire.pcapng import Captured, CaptureError, CaptureWriter, read_capture
 
 NOW = 1_764_460_800_123_456_789  # a double has 256 ns here
 

@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from traffic.hierarchy import Hierarchy
-from traffic.holding import Held, Holding
-from traffic.shelf import Frequent
-from traffic.step import Chunk
-from traffic.tier import CacheError, Caching, Tier
-from traffic.worth import Worth
+from traffic.cache.hierarchy import Hierarchy
+from traffic.cache.holding import Held, Holding
+from traffic.cache.shelf import Frequent
+from traffic.cache.tier import CacheError, Caching, Tier
+from traffic.cache.worth import Worth
+from traffic.compute.step import Chunk
 
 US = 10**6
 

@@ -7,17 +7,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from traffic.crowd import Users, Work
-from traffic.hierarchy import Hierarchy
-from traffic.holding import Holding
+from traffic.cache.hierarchy import Hierarchy
+from traffic.cache.holding import Holding
+from traffic.cache.tier import Caching, Tier
 from traffic.instance import Deployment
-from traffic.ledger import Ledger
+from traffic.load.summary import found_again
 from traffic.model import model
 from traffic.policy.registry import policy
-from traffic.serving import Outcome, serve
-from traffic.session import Agent, played
-from traffic.summary import found_again
-from traffic.tier import Caching, Tier
+from traffic.record.ledger import Ledger
+from traffic.serving.run import Outcome, serve
+from traffic.source.crowd import Users, Work
+from traffic.source.session import Agent, played
 from traffic.trace.registry import trace
 
 ENDLESS = Tier("hbm", 10**18)

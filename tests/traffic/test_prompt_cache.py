@@ -10,15 +10,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from topo.unit import PS_PER_S
+from traffic.cache.lookup import prompt_ps
+from traffic.cache.tier import Caching, Tier
 from traffic.emulator import Emulator
-from traffic.errand import Errand, number_of
+from traffic.handoff.errand import Errand, number_of
 from traffic.instance import Deployment
-from traffic.lookup import prompt_ps
-from traffic.mode import Serving
 from traffic.model import model
 from traffic.request import Prefix, RequestTable, request_table
-from traffic.serving import Outcome
-from traffic.tier import Caching, Tier
+from traffic.serving.mode import Serving
+from traffic.serving.run import Outcome
 
 MS = 10**9
 DELAY = 20 * 10**6

@@ -13,7 +13,7 @@ from traffic.instance import Deployment
 from traffic.model import model
 from traffic.policy.registry import POLICIES
 from traffic.request import RequestTable, request_table
-from traffic.serving import Outcome
+from traffic.serving.run import Outcome
 
 US = 10**6
 MS = 10**9

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 
 from topo.fabric import Fabric, Role, Switch
 from topo.route import equal_cost
-from traffic.gpu import gpu
-from traffic.handoff import Handoff, flows
+from traffic.compute.gpu import gpu
+from traffic.handoff.flow import Handoff, flows
+from traffic.handoff.reshard import Move, check_pair, moves, rank_pairs
 from traffic.instance import Deployment, Pool, latencies, links
 from traffic.model import Model, model, models
-from traffic.reshard import Move, check_pair, moves, rank_pairs
 
 LLAMA = model("Llama-3.1-70B")  # 8 KV heads
 DEEPSEEK = model("DeepSeek-V3")  # MLA

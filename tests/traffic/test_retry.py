@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from traffic.mode import ServingError
-from traffic.resilience import Circuit, Health, Resilience, Retry
+from traffic.error import ServingError
+from traffic.failure.resilience import Circuit, Health, Resilience, Retry
 
 MS = 10**9
 

@@ -8,14 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from traffic.arrival import arrivals
 from traffic.error import RequestError
-from traffic.length import Gamma, Lognormal, Normal
-from traffic.modulation import Modulation
-from traffic.profile import PROFILES, Profile, Rows, profile
 from traffic.request import request_table
 from traffic.seed import generator
-from traffic.workload import synthesise
+from traffic.source.arrival import arrivals
+from traffic.source.length import Gamma, Lognormal, Normal
+from traffic.source.modulation import Modulation
+from traffic.source.profile import PROFILES, Profile, Rows, profile
+from traffic.source.workload import synthesise
 
 MANY = 200_000
 SECOND = 10**12

@@ -6,15 +6,15 @@ import numpy as np
 import pytest
 
 from topo.error import KvfabricError
-from traffic.book import MOMENTS
+from traffic.compute.gpu import gpu
 from traffic.emulator import Emulator
-from traffic.gpu import gpu
 from traffic.instance import Deployment, Pool
 from traffic.model import model
 from traffic.policy.registry import policy
+from traffic.record.book import MOMENTS
 from traffic.replay import replay
 from traffic.request import RequestTable, request_table
-from traffic.serving import Outcome, serve
+from traffic.serving.run import Outcome, serve
 
 US = 10**6
 MS = 10**9

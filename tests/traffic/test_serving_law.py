@@ -16,7 +16,7 @@ from traffic.model import model
 from traffic.policy.choice import NoSettings, Policy, Request, Sight, View
 from traffic.policy.registry import POLICIES, policy
 from traffic.request import request_table
-from traffic.serving import Outcome, serve
+from traffic.serving.run import Outcome, serve
 
 US = 10**6
 MS = 10**9

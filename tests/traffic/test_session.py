@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from traffic.error import RequestError
-from traffic.length import Constant
 from traffic.request import RequestTable
-from traffic.session import Agent, sessions
+from traffic.source.length import Constant
+from traffic.source.session import Agent, sessions
 
 SECOND = 10**12
 PLAIN = Agent(

@@ -13,8 +13,8 @@ from traffic.model import model
 from traffic.policy.registry import policy
 from traffic.release import Releases
 from traffic.request import RequestTable, request_table
-from traffic.router import Service
-from traffic.serving import Outcome, serve_all
+from traffic.serving.router import Service
+from traffic.serving.run import Outcome, serve_all
 
 MS = 10**9
 QWEN = model("Qwen3-8B")

@@ -8,10 +8,10 @@ import pytest
 from topo.unit import PS_PER_S
 from traffic.error import ComputeError
 from traffic.instance import Deployment
+from traffic.load.sizing import sizing
 from traffic.model import model
 from traffic.request import RequestTable, request_table
-from traffic.serving import Outcome
-from traffic.sizing import sizing
+from traffic.serving.run import Outcome
 
 LLAMA = model("Llama-3.1-8B")
 

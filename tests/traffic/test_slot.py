@@ -7,13 +7,13 @@ from math import factorial, sqrt
 import numpy as np
 import pytest
 
+from traffic.compute.measured import Curve, Measurements
 from traffic.emulator import Emulator
 from traffic.instance import Deployment
-from traffic.measured import Curve, Measurements
-from traffic.mode import Serving
 from traffic.policy.registry import policy
 from traffic.request import request_table
-from traffic.serving import Outcome, serve
+from traffic.serving.mode import Serving
+from traffic.serving.run import Outcome, serve
 
 STEP = 10**9
 US = 10**6

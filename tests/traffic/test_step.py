@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from traffic.compute import decode_step, prefill_cost
-from traffic.gpu import gpu
+from traffic.compute.gpu import gpu
+from traffic.compute.roofline import decode_step, prefill_cost
+from traffic.compute.step import Roofline
 from traffic.model import Model, model
-from traffic.step import Roofline
 
 H100 = gpu("H100-SXM")
 SHAPES = [model(name) for name in ("Llama-3.1-8B", "gpt-oss-120b", "gpt-oss-20b")]

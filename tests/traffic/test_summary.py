@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from traffic.error import RequestError
+from traffic.load.summary import summary
 from traffic.model import model
 from traffic.request import request_table
-from traffic.summary import summary
+from traffic.source.workload import synthesise
 from traffic.trace.registry import trace
-from traffic.workload import synthesise
 
 SECOND = 10**12
 

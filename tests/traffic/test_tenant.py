@@ -10,14 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from traffic.error import RequestError
-from traffic.length import Constant
+from traffic.load.tokeniser import retold
 from traffic.model import model
-from traffic.profile import Profile
 from traffic.request import request_table
-from traffic.session import Agent, sessions
-from traffic.tenant import Tenant, tenanted
-from traffic.tokeniser import retold
-from traffic.workload import synthesise
+from traffic.source.length import Constant
+from traffic.source.profile import Profile
+from traffic.source.session import Agent, sessions
+from traffic.source.tenant import Tenant, tenanted
+from traffic.source.workload import synthesise
 
 CHAT = Tenant("chat", 0.7, priority=5)
 BATCH = Tenant("batch", 0.3, lengths=Profile("flat", Constant(9), Constant(0), "test"))

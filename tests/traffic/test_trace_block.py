@@ -11,8 +11,8 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from traffic.error import TraceError
+from traffic.load.summary import peak_to_mean, spread, summary
 from traffic.request import Prefix, request_table
-from traffic.summary import peak_to_mean, spread, summary
 from traffic.trace import column
 from traffic.trace.record import Record
 from traffic.trace.registry import Shelf, trace
@@ -177,7 +177,7 @@ def test_reading_and_summing_up_take_little_more_than_sixteen_bytes_a_request(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("traffic.trace.text._BLOCK_BYTES", 2**14)
-    monkeypatch.setattr("traffic.summary._PIECE", 2**12)
+    monkeypatch.setattr("traffic.load.summary._PIECE", 2**12)
     count = 150_000
     path = tmp_path / "t"
     lines = (f"{t},{t % 977 + 1},{t % 89}\n" for t in range(count))
@@ -199,7 +199,7 @@ def test_a_table_is_written_the_same_in_pieces(monkeypatch: pytest.MonkeyPatch) 
     )
     whole = list(text(table))
     assert whole[10] == "9,9,1,63\n"
-    monkeypatch.setattr("traffic.summary._PIECE", 3)
+    monkeypatch.setattr("traffic.load.summary._PIECE", 3)
     assert list(text(table)) == whole
 
 
@@ -227,5 +227,5 @@ def test_the_busiest_second_does_not_depend_on_the_pieces(times: list[int], piec
     counts = np.bincount((arrival - arrival[0]) // 10**12)
     expected = counts.max() * span / (len(times) - 1) / 10**12 if span else 1
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("traffic.summary._PIECE", piece)
+        patch.setattr("traffic.load.summary._PIECE", piece)
         assert peak_to_mean(arrival) == pytest.approx(expected)

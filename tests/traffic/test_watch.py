@@ -7,12 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from traffic.emulator import Emulator
-from traffic.ledger import Ledger
+from traffic.failure.outage import Outage
+from traffic.failure.resilience import Health, Resilience
+from traffic.failure.spell import Spell
+from traffic.failure.watch import Watch
 from traffic.loop import Loop
-from traffic.outage import Outage
-from traffic.resilience import Health, Resilience
-from traffic.spell import Spell
-from traffic.watch import Watch
+from traffic.record.ledger import Ledger
 
 MS = 10**9
 END = 10_000 * MS

@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from traffic.arrival import arrivals
 from traffic.error import RequestError
-from traffic.length import Constant, Length, Lognormal, Normal
-from traffic.profile import BASE, Profile, profile
 from traffic.request import RequestTable
 from traffic.seed import generator
-from traffic.workload import synthesise, words
+from traffic.source.arrival import arrivals
+from traffic.source.length import Constant, Length, Lognormal, Normal
+from traffic.source.profile import BASE, Profile, profile
+from traffic.source.workload import synthesise, words
 
 MANY = 20_000
 SIGMAS = 5

@@ -2,9 +2,9 @@
 
 The router picks the prefill instance when a request arrives and the decode instance when its
 prefill ends, or starts where layers are handed over as they finish (prefill first, as in
-ai-dynamo's router). Other orders of choice are settings of the router, see `traffic.router`.
-A policy that cannot see the network may pick a pair that no path joins; `check_reach` finds that
-before a run.
+ai-dynamo's router). Other orders of choice are settings of the router, see
+`traffic.serving.router`. A policy that cannot see the network may pick a pair that no path joins;
+`check_reach` finds that before a run.
 """
 
 from typing import Any, ClassVar, Final, Literal, Protocol, get_args

@@ -22,8 +22,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from traffic.load.summary import pieces
 from traffic.request import NO_SESSION, PRIORITIES, RequestTable
-from traffic.summary import pieces
 from traffic.trace.block import Cells
 from traffic.trace.column import TOKEN_DIGITS, cells_in, header, read_rows, scaled, tokens
 from traffic.trace.record import LATEST_PS, Columns, Format, Record

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from topo.unit import PS_PER_MS, show_duration
+from traffic.load.summary import peak_to_mean
 from traffic.seed import generator
-from traffic.summary import peak_to_mean
 
 _SHORTEST_PS: Final = 100 * PS_PER_MS
 _EVEN: Final = 0.01

@@ -1,0 +1,1 @@
+"""How long the steps of an instance take: by a roofline, or by measured tables."""

@@ -1,0 +1,1 @@
+"""What a table of requests asks for, told before anything runs."""

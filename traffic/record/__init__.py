@@ -1,0 +1,1 @@
+"""What a run writes down as it goes: flows and their moments, requests, and memory held."""

@@ -1,0 +1,1 @@
+"""Where synthetic requests come from: lengths, arrivals, sessions, tenants and users."""
