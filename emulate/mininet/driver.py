@@ -40,8 +40,9 @@ class Driver(Protocol):
         ...
 
     def tables(self) -> dict[str, Table]:
-        """``late`` as `LATE` says, ``ports`` and ``pauses`` of the own ports and, of the agent,
-        ``flows``, with the columns of `traffic.emulator.Telemetry`."""
+        """``late`` as `LATE` says, ``stalls`` as `emulate.mininet.stall` does; ``ports``, ``pauses``
+        and ``stops`` of the own ports and, of the agent, ``flows``, with the columns of
+        `traffic.emulator.Telemetry`."""
         ...
 
     def counters(self) -> dict[str, int]:

@@ -20,7 +20,7 @@ from emulate.mininet.network import Network
 from emulate.mininet.plan import LANDED
 from emulate.mininet.session import Command, Session, child_command
 from emulate.mininet.setup import Setup, plan_of
-from emulate.mininet.table import flow_table, late_table, pause_table, port_table
+from emulate.mininet.table import flow_table, late_table, pause_table, port_table, stop_table
 from topo.error import KvfabricError
 from topo.unit import PS_PER_US, show_duration
 from traffic.emulator import COMPLETION, Advance, Table, Telemetry
@@ -205,6 +205,9 @@ class MininetEmulator:
             self._linger()
             tables = self._session.finish()
             landed = np.concatenate([np.zeros(0, LANDED), *self._landed])
+            stops = stop_table(tables)
+            for name in ("from_ps", "until_ps"):
+                stops[name] = self._feed.unskipped(stops[name])
             counted = tables["agent"]["flows"]
             counted["sender_done_ps"] = self._feed.shifted(
                 np.asarray(counted["flow"], np.int64),
@@ -215,6 +218,7 @@ class MininetEmulator:
                 port_table(len(self.setup.fabric.ports.node), tables),
                 _totals(tables, self.dilation),
                 pauses=pause_table(tables),
+                stops={**stops},
             )
             self._measured = Measured(
                 late_table(tables),
@@ -224,6 +228,8 @@ class MininetEmulator:
                 self._session.softnet_drops,
                 self._late_notices,
                 self._overran,
+                {name: of["stalls"] for name, of in tables.items()},
+                self._session.start_ns,
             )
         return self._found
 

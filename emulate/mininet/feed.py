@@ -34,6 +34,7 @@ class Feed:
         self._session = session
         self._lead = LEAD_NS * 1000 // session.plan.dilation
         self._skipped = 0
+        self._jumps: list[tuple[int, int]] = []
         self._waiting: list[tuple[int, int, bytes]] = []
         self._shift: dict[int, int] = {}
         self._flying = 0
@@ -86,6 +87,13 @@ class Feed:
         shift = np.array([self._shift.get(flow, 0) for flow in flows.tolist()], np.int64)
         return np.where(times < 0, times, times + shift)
 
+    def unskipped(self, times: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Instants of the session, -1 for never, in protocol time."""
+        at = np.array([-1, *(at for at, _ in self._jumps)], np.int64)
+        skipped = np.array([0, *(total for _, total in self._jumps)], np.int64)
+        moved = times + skipped[np.maximum(np.searchsorted(at, times, "right") - 1, 0)]
+        return np.where(times < 0, times, moved)
+
     def skip(self, until_ps: int) -> None:
         """Jump towards ``until_ps`` and the next release, where nothing is under way."""
         now = self._session.now_ps
@@ -95,7 +103,10 @@ class Feed:
         if state["queued_bytes"].any() or state["paused"].any():
             return
         target = min(until_ps, self._next() - self._lead)
-        self._skipped += max(0, target - self.clock_ps)
+        jump = max(0, target - self.clock_ps)
+        if jump:
+            self._skipped += jump
+            self._jumps.append((now, self._skipped))
 
     def wait_s(self, until_ps: int) -> float:
         """Real seconds until ``until_ps``, until there is something to hand over, or to skip."""

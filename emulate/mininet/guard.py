@@ -8,7 +8,7 @@ should know) or invalid (the numbers are withheld).
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, Literal
 
 import msgspec
@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from emulate.discipline import Discipline
 from emulate.ideal import FRAME_OVERHEAD
+from emulate.mininet.stall import why_late
 from topo.fabric import Fabric
 from topo.unit import PS_PER_S
 from traffic.emulator import Table
@@ -89,7 +90,8 @@ class Measured:
     by its name, those of the driver with ``ran_ns waited_ns``. elapsed_ns: real time of the run.
     stolen: share of all processors' time that the hypervisor took. softnet_drops: of the kernel.
     late_notices: completions that were told later than the serving loop could use them. overran:
-    whether the run was ended because it took far longer than it must.
+    whether the run was ended because it took far longer than it must. stalls: of each process, as
+    `emulate.mininet.stall` has them. start_ns: CLOCK_MONOTONIC when the run began.
     """
 
     late: Table
@@ -99,6 +101,8 @@ class Measured:
     softnet_drops: int
     late_notices: int = 0
     overran: bool = False
+    stalls: Mapping[str, Table] = field(default_factory=dict)
+    start_ns: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +132,7 @@ def verdict(
     limits = limits or Limits()
     checks = [
         *_lateness(measured.late, dilation, mtu, limits),
-        _stall(measured.counters, dilation, bridge_ps),
+        _stall(measured, dilation, bridge_ps),
         *_losses(measured),
         *_controls(controls, limits),
         *_processors(measured, limits),
@@ -199,19 +203,21 @@ def _lateness(late: Table, dilation: int, mtu: int, limits: Limits) -> list[Chec
     ]
 
 
-def _stall(counters: Mapping[str, Mapping[str, int]], dilation: int, bridge: int) -> Check:
+def _stall(measured: Measured, dilation: int, bridge: int) -> Check:
     longest, process = max(
-        ((numbers.get("longest_stall_ns", 0), name) for name, numbers in counters.items()),
+        ((numbers.get("longest_stall_ns", 0), name) for name, numbers in measured.counters.items()),
         default=(0, "none"),
     )
     limit = bridge * dilation / 1000
+    why = why_late(process, measured.stalls, measured.start_ns)
     return _check(
         "longest stall",
         longest / 1e9,
         limit / 1e9,
         "invalid",
         f"the {process} process stood still for {longest / 1e6:.3g} ms, longer than the "
-        f"{limit / 1e6:.3g} ms that queues bridge; write a larger dilation",
+        f"{limit / 1e6:.3g} ms that queues bridge{f' ({why})' if why else ''}; write a larger "
+        "dilation",
     )
 
 

@@ -25,6 +25,7 @@ _PORT = (
 )
 _KNOWN = ("flow", "handoff", "source", "destination", "bytes", "release_ps", "ideal_ps", "hops")
 _PAUSE = ("port", "priority", "paused_ps", "pauses", "longest_ps")
+_STOP = ("port", "priority", "from_ps", "until_ps", "cause_port")
 
 
 def flow_table(twin: Table, landed: NDArray[np.void], agent: Table) -> Table:
@@ -65,15 +66,22 @@ def port_table(ports: int, tables: Tables) -> Table:
 
 def pause_table(tables: Tables) -> Table:
     """The stopped (port, priority) pairs of both processes."""
-    return _joined(tables, "pauses", _PAUSE)
+    return {**_joined(tables, "pauses", _PAUSE)}
+
+
+def stop_table(tables: Tables) -> dict[str, NDArray[np.int64]]:
+    """The decisions to stop a peer of both processes, by (time, port, priority), in their time."""
+    found = _joined(tables, "stops", _STOP)
+    order = np.lexsort((found["priority"], found["port"], found["from_ps"]))
+    return {name: values[order] for name, values in found.items()}
 
 
 def late_table(tables: Tables) -> Table:
     """The lateness of both processes."""
-    return _joined(tables, "late", LATE)
+    return {**_joined(tables, "late", LATE)}
 
 
-def _joined(tables: Tables, name: str, columns: tuple[str, ...]) -> Table:
+def _joined(tables: Tables, name: str, columns: tuple[str, ...]) -> dict[str, NDArray[np.int64]]:
     return {
         column: np.concatenate([np.asarray(of[name][column], np.int64) for of in tables.values()])
         for column in columns

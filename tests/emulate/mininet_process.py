@@ -55,6 +55,13 @@ def main(process: str, file: str, how: str) -> None:
         arrays[f"late.{name}"] = np.ones(1, np.int64)
     for name in ("port", "priority", "paused_ps", "pauses", "longest_ps"):
         arrays[f"pauses.{name}"] = np.zeros(0, np.int64)
+    # Two stops of the switch process, the later one first, of which the other has not ended.
+    stops = [(7, 3, 5, -1, 8), (6, 3, 4, 9, 8)] if process == "switch" else []
+    columns = ("port", "priority", "from_ps", "until_ps", "cause_port")
+    table = np.array(stops, np.int64).reshape(-1, len(columns))
+    arrays |= {f"stops.{name}": table[:, i] for i, name in enumerate(columns)}
+    for name in ("from_ns", "until_ns", "ran_ns"):
+        arrays[f"stalls.{name}"] = np.zeros(0, np.int64)
     for name in json.loads(Path(file).with_name("columns.json").read_text()):
         arrays[f"ports.{name}"] = np.full(1, 11, np.int64)
     arrays["ports.port"] = np.array([first])

@@ -169,6 +169,15 @@ def test_a_good_run_is_valid(make: Make) -> None:
     assert bad == []
 
 
+def test_stops_come_by_time_and_one_without_an_end_stays_so(make: Make) -> None:
+    emulator = make()
+    replay(_flows(10), emulator)
+    stops = {name: column.tolist() for name, column in emulator.telemetry().stops.items()}
+    assert stops["port"] == [6, 7]
+    assert (stops["from_ps"], stops["until_ps"]) == ([4, 5], [9, -1])
+    assert stops["cause_port"] == [8, 8]
+
+
 def test_a_completion_that_is_told_late_makes_the_run_invalid(make: Make) -> None:
     emulator = make("slow", window_ps=2 * PS_PER_US)  # 20 ms, and the news takes 50 ms
     replay(_flows(10), emulator)

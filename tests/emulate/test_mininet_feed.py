@@ -123,6 +123,24 @@ def test_times_of_the_session_are_told_in_the_protocols() -> None:
     assert told.tolist() == [10**9, -1]
 
 
+def test_instants_of_the_session_are_told_by_what_was_skipped_until_then() -> None:
+    session = FakeSession()
+    feed = Feed(session)  # type: ignore[arg-type]
+    feed.add(_flows([10**9, 2 * 10**9]))
+    finish = {}
+    landed = {}
+    for _ in range(100):
+        feed.push()
+        feed.skip(2**60)
+        for row in feed.landed(feed.wait_s(2**60)):
+            landed[int(row["flow"])] = session.now_ps
+            finish[int(row["flow"])] = int(row["finish_ps"])
+        if len(finish) == 2:
+            break
+    told = feed.unskipped(np.array([landed[0], landed[1], -1, 0]))
+    assert told.tolist() == [finish[0], finish[1], -1, 0]
+
+
 @given(
     st.lists(st.tuples(st.integers(0, 10**9), st.integers(0, 10**8)), min_size=1, max_size=20),
     st.integers(0, 10**7),

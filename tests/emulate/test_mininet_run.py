@@ -302,7 +302,7 @@ class TestSabotage:
 
         def flood(_over: threading.Event) -> None:
             time.sleep(0.25)
-            switch = next(p for p in marked(star.record.prefix) if _is_switch(p))
+            switch = next(p for p in marked(star.record.prefix) if _process(p) == "switch")
             if frames:
                 os.kill(switch, signal.SIGSTOP)
                 inject(frame_batches(np.zeros(frames, np.int64), [packet] * frames), here, None)
@@ -312,6 +312,24 @@ class TestSabotage:
         if frames:
             assert run.verdict.standing == "invalid"
             assert "lost in sockets" in run.verdict.text()
+
+    @pytest.mark.parametrize(
+        ("stopped", "told"),
+        [(("switch",), "it did alone"), (("switch", "agent"), "both processes did")],
+    )
+    def test_who_stood_still(self, star: Network, stopped: tuple[str, ...], told: str) -> None:
+        def stop(_over: threading.Event) -> None:
+            time.sleep(0.6)
+            found = [p for p in marked(star.record.prefix) if _process(p) in stopped]
+            for number in (signal.SIGSTOP, signal.SIGCONT):
+                for pid in found:
+                    os.kill(pid, number)
+                time.sleep(0.4)
+
+        run = self._run(star, meanwhile=stop)
+        assert run.verdict.standing == "invalid"
+        assert "process stood still for" in run.verdict.text()
+        assert told in run.verdict.text()
 
     def test_a_submission_after_its_release(self, star: Network) -> None:
         with MininetEmulator(_setup(star.fabric), star, dilation=DILATION) as live:
@@ -326,8 +344,10 @@ class TestSabotage:
         assert "came after their release" in found.text()
 
 
-def _is_switch(pid: int) -> bool:
-    return b"\0switch\0" in Path(f"/proc/{pid}/cmdline").read_bytes()
+def _process(pid: int) -> str:
+    """Which of a run's processes it is; empty for another."""
+    words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+    return next((name for name in ("switch", "agent") if name.encode() in words), "")
 
 
 def test_ping_and_tcp_cross_the_switches(tmp_path: Path) -> None:

@@ -138,10 +138,20 @@ nb::dict late_table(const Station& station) {
     return table;
 }
 
+nb::dict stall_spans(const Station& station) {
+    const std::vector<Stall> rows = station.stalls().spans();
+    nb::dict table;
+    table["from_ns"] = column(rows, [](const Stall& s) { return s.from; });
+    table["until_ns"] = column(rows, [](const Stall& s) { return s.until; });
+    table["ran_ns"] = column(rows, [](const Stall& s) { return s.ran; });
+    return table;
+}
+
 nb::dict tables(Process& process) {
     Plane& plane = process.plane;
     nb::dict all;
     all["late"] = late_table(process.station);
+    all["stalls"] = stall_spans(process.station);
     all["ports"] = own_ports(plane);
     all["pauses"] = pause_table(pause_totals(plane));
     all["stops"] = stop_table(plane.observation());
@@ -155,7 +165,7 @@ nb::dict counters(Process& process) {
     nb::dict all = plane_totals(plane);
     all["frames_in"] = station.frames_in();
     all["frames_out"] = station.frames_out();
-    all["longest_stall_ns"] = station.longest_stall();
+    all["longest_stall_ns"] = station.stalls().longest();
     all["socket_drops"] = station.socket_drops();
     all["oversized"] = station.oversized();
     all["late_submissions"] = plane.late_flows();

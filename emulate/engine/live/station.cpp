@@ -84,7 +84,7 @@ bool Station::sleep() {
                                  behind ? 0 : -1);
     const Nanoseconds after = machine_time(CLOCK_MONOTONIC);
     real_offset_ = machine_time(CLOCK_REALTIME) - after;
-    longest_stall_ = std::max(longest_stall_, after - due);
+    stalls_.run(due, after);
     ready_.clear();
     bool told = false;
     for (int i = 0; i < count; ++i) {
@@ -114,8 +114,7 @@ void Station::take_arrivals() {
     }
     // What came before the run began has waited for that alone.
     if (!arrivals_.empty() && virtual_of(arrivals_.front().stamp) >= 0) {
-        const Nanoseconds waited = machine_time(CLOCK_REALTIME) - arrivals_.front().stamp;
-        longest_stall_ = std::max(longest_stall_, waited);
+        stalls_.run(arrivals_.front().stamp - real_offset_, machine_time(CLOCK_MONOTONIC));
     }
 }
 

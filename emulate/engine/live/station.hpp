@@ -17,6 +17,7 @@
 #include "lateness.hpp"
 #include "plane.hpp"
 #include "socket.hpp"
+#include "stall.hpp"
 #include "state.hpp"
 
 namespace kvfabric {
@@ -40,7 +41,7 @@ public:
 
     // By the rate of the port that frames left by.
     const std::map<std::int64_t, Lateness>& lateness() const { return lateness_; }
-    Nanoseconds longest_stall() const { return longest_stall_; }
+    const StallLog& stalls() const { return stalls_; }
     std::int64_t frames_in() const;
     std::int64_t frames_out() const;
     std::int64_t oversized() const;
@@ -71,7 +72,7 @@ private:
     Descriptor epoll_;
     Descriptor timer_;
     Nanoseconds real_offset_ = 0;  // CLOCK_REALTIME less CLOCK_MONOTONIC
-    Nanoseconds longest_stall_ = 0;
+    StallLog stalls_;
 };
 
 }  // namespace kvfabric
