@@ -40,8 +40,8 @@ class Driver(Protocol):
         ...
 
     def tables(self) -> dict[str, Table]:
-        """``late`` as `LATE` says, ``stalls`` as `emulate.mininet.stall` does; ``ports``, ``pauses``
-        and ``stops`` of the own ports and, of the agent, ``flows``, with the columns of
+        """``late`` as `LATE` says, ``stalls`` as `emulate.mininet.stall` does; ``ports pauses
+        stops`` of the own ports and, of the agent, ``flows``, with the columns of
         `traffic.emulator.Telemetry`."""
         ...
 

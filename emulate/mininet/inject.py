@@ -40,6 +40,7 @@ _STRETCH_NS: Final = 100_000_000
 """What one call sends at most: Ctrl-C is heard in between, however long the gaps are."""
 _LONGEST_WAIT_S: Final = 3600.0
 _ETHERNET_HEADER: Final = 14
+_TAG: Final = 4  # of a VLAN, which the MTU does not count
 _MAC: Final = re.compile("[0-9a-fA-F]{2}(:[0-9a-fA-F]{2}){5}")
 _HARDWARE_ADDRESS: Final = 0x8927
 _ADDRESS: Final = 0x8915
@@ -124,6 +125,18 @@ def refuse_mtu(place: Place, mtu: int) -> None:
             f"mtu {mtu} B: with {_HEADERS} B of headers above the MTU of {place.label}, {most} B; "
             f"write at most {most - _HEADERS}"
         )
+
+
+def refuse_long(place: Place, frames: list[bytes]) -> None:
+    """Raise `EmulationError` for a frame of a capture that the interface cannot send."""
+    most = mtu_of(place)
+    for number, frame in enumerate(frames, 1):
+        if len(frame) > most + _ETHERNET_HEADER + _TAG:
+            raise EmulationError(
+                f"frame {number} of {len(frame):,} B: above the MTU of {place.label}, {most:,} B; "
+                "it was captured with offloads on (turn them off with ethtool -K, and capture "
+                "again), or the MTU is too small"
+            )
 
 
 def burst_batches(

@@ -31,6 +31,7 @@ Examples:
 @click.option("--profile", default=None, help="Length profile of the prompts.  [default: base]")
 @click.option("--trace", type=click.Path(path_type=Path), default=None, help="Prompts of a trace.")
 @click.option("--pcap", type=click.Path(path_type=Path), default=None, help="Frames of a capture.")
+@click.option("--pad", is_flag=True, help="Zeros for what a snap length cut off a --pcap's frames.")
 @click.option("--model", "served", default="gpt-oss-20b", show_default=True, help="Whose KV cache.")
 @click.option("--arrivals", default="100/s", show_default=True, help="Prompts of a profile.")
 @click.option("--count", type=click.IntRange(1), default=10, show_default=True, help="At most.")
@@ -45,6 +46,7 @@ def command(
     namespace: str | None,
     to_namespace: str | None,
     pcap: Path | None,
+    pad: bool,
     **chosen: Any,
 ) -> int:
     """Send bursts from interface SOURCE towards DESTINATION, each prompt's KV cache as one write.
@@ -57,12 +59,16 @@ def command(
     from kvfabric.progress import progress
     from topo.unit import show_duration, show_size
 
+    if pad and pcap is None:
+        raise KvfabricError("--pad: fills the frames of a --pcap; leave it out")
     if pcap is not None and any(chosen[name] for name in ("profile", "trace")):
         raise KvfabricError("--pcap: brings its own frames; leave --profile and --trace out")
     near = place(source, namespace)
     far = None if destination is None else place(destination, to_namespace)
     batches, total = (
-        _captured(pcap, chosen["dilation"]) if pcap is not None else _bursts(near, far, **chosen)
+        _captured(pcap, near, pad=pad, dilation=chosen["dilation"])
+        if pcap is not None
+        else _bursts(near, far, **chosen)
     )
     with progress(f"{source}", max(float(total), 1.0)) as tick:
         sent = inject(batches, near, far, watch=lambda n, _ns: tick(float(n), f"{n:,} frames"))
@@ -78,16 +84,16 @@ def command(
     return 1 if sent.arrived < sent.frames else 0
 
 
-def _captured(file: Path, dilation: int) -> tuple["Any", int]:
-    from emulate.mininet.inject import frame_batches
+def _captured(file: Path, near: "Place", *, pad: bool, dilation: int) -> tuple["Any", int]:
+    from emulate.mininet.inject import frame_batches, refuse_long
     from traffic.wire.burst import burst_frames
-    from traffic.wire.pcapng import read_capture
+    from traffic.wire.snap import whole
 
-    at, frames = burst_frames(
-        [(one.at_ns, one.frame) for one in read_capture(file)], dilation=dilation
-    )
+    captured = [(one.at_ns, one.frame) for one in whole(file, pad=pad)]
+    at, frames = burst_frames(captured, dilation=dilation)
     if not frames:
         raise KvfabricError(f"{file}: holds no frame; capture some")
+    refuse_long(near, frames)
     return frame_batches(at, frames), len(frames)
 
 

@@ -19,6 +19,7 @@ from emulate.mininet.inject import (
     inject,
     ip_of,
     mac_of,
+    refuse_long,
     refuse_mtu,
 )
 from emulate.mininet.namespace import namespace_file
@@ -119,6 +120,14 @@ def test_a_frame_that_does_not_fit_is_refused(pair: tuple[Place, Place]) -> None
         refuse_mtu(pair[0], 4200)
 
 
+def test_a_captured_frame_that_the_interface_cannot_send_is_refused(
+    pair: tuple[Place, Place],
+) -> None:
+    refuse_long(pair[0], [bytes(60), bytes(4200 + 18)])
+    with pytest.raises(EmulationError, match=r"frame 2 of 65,226 B: above the MTU of wire, 4,200"):
+        refuse_long(pair[0], [bytes(60), bytes(65_226)])
+
+
 def test_the_command_sends_prompts_and_captures(pair: tuple[Place, Place], tmp_path: Path) -> None:
     from kvfabric.command.inject import command
 
@@ -136,12 +145,13 @@ def test_the_command_sends_prompts_and_captures(pair: tuple[Place, Place], tmp_p
     assert "came in at wire" in done.output
     file = tmp_path / "a.pcapng"
     with CaptureWriter(file, ["wire"]) as writer:
-        writer.write(Captured(1, bytes(60), 60))
-    done = CliRunner().invoke(
-        command, ["wire", "wire", *spaces, "--pcap", str(file)], standalone_mode=False
-    )
+        writer.write(Captured(1, bytes(60), 900))
+    again = ["wire", "wire", *spaces, "--pcap", str(file)]
+    done = CliRunner().invoke(command, again, standalone_mode=False)
+    assert "1 of 1 frames were cut at 60 B" in str(done.exception)
+    done = CliRunner().invoke(command, [*again, "--pad"], standalone_mode=False)
     assert done.exception is None
-    assert "1 frame(s)" in done.output
+    assert "1 frame(s), 900 B" in done.output
 
 
 def test_no_destination_is_one_line(pair: tuple[Place, Place]) -> None:

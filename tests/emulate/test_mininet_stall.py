@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from emulate.mininet.driver import LATE
 from emulate.mininet.guard import Measured, Verdict, verdict
 from emulate.mininet.stall import why_late
 from topo.unit import PS_PER_MS
@@ -50,7 +51,7 @@ def test_nothing_is_told_of_what_nobody_kept() -> None:
 
 
 def _judge(agent: Table) -> Verdict:
-    late: Table = {name: np.ones(1, np.int64) for name in ("rate_bps", "from_ns", "to_ns", "frames")}
+    late: Table = {name: np.ones(1, np.int64) for name in LATE}
     counters = {
         "switch": {"realtime": 1, "longest_stall_ns": 30 * MS},
         "agent": {"realtime": 1, "longest_stall_ns": 29 * MS},
