@@ -30,14 +30,9 @@ MS = 10**9
 TOKENS = 64
 LLAMA = model("Llama-3.1-8B")
 BLOCK = LLAMA.kv_bytes(TOKENS)
-RULES = Resilience(
-    health=Health(interval_ps=0),
-    breaker=None,
-    retry=Retry(backoff_ps=2 * MS, factor=1, jitter=0),
-    timeout_ps=10 * MS,
-)
 
 Serve = Callable[..., Outcome]
+Some = Callable[..., RequestTable]
 
 
 class Seen(RoundRobin):
@@ -51,13 +46,15 @@ class Seen(RoundRobin):
 
 
 @pytest.fixture(scope="session")
-def serve(pools: Callable[..., Deployment], wire: Callable[..., Emulator]) -> Serve:
+def serve(
+    pools: Callable[..., Deployment], wire: Callable[..., Emulator], calm: Resilience
+) -> Serve:
     """Serves on 2 + 2 colocated instances, round robin unless named."""
 
     def served(
         requests: RequestTable,
         outages: Sequence[Outage],
-        rules: Resilience | None = RULES,
+        rules: Resilience | None = calm,
         *,
         name: str = "round_robin",
         cache: Caching | None = None,
@@ -74,14 +71,9 @@ def serve(pools: Callable[..., Deployment], wire: Callable[..., Emulator]) -> Se
     return served
 
 
-def some(*arrival_ps: int, output: int = 20) -> RequestTable:
-    count = len(arrival_ps)
-    return request_table(
-        arrival_ps=arrival_ps, input_tokens=[1000] * count, output_tokens=[output] * count
-    )
-
-
-def test_a_prompt_that_is_computed_when_its_instance_dies_is_computed_anew(serve: Serve) -> None:
+def test_a_prompt_that_is_computed_when_its_instance_dies_is_computed_anew(
+    serve: Serve, some: Some
+) -> None:
     whole = serve(some(0), []).requests
     outcome = serve(some(0), [Outage("fail", "prefill", 0, 3 * MS)])
     table, toll = outcome.requests, outcome.toll
@@ -92,7 +84,7 @@ def test_a_prompt_that_is_computed_when_its_instance_dies_is_computed_anew(serve
 
 
 def test_an_outage_names_an_instance_by_its_pool_and_tables_number_them_through(
-    serve: Serve,
+    serve: Serve, some: Some
 ) -> None:
     outcome = serve(some(0, 1, 2, 3), [Outage("fail", "decode", 1, 3 * MS)])
     assert outcome.toll["attempts"].tolist() == [1, 1, 1, 2]
@@ -101,10 +93,12 @@ def test_an_outage_names_an_instance_by_its_pool_and_tables_number_them_through(
 
 
 @pytest.mark.parametrize("loss", ["retry", "fail"])
-def test_sequences_that_were_answering_are_lost_by_the_rule(loss: str, serve: Serve) -> None:
+def test_sequences_that_were_answering_are_lost_by_the_rule(
+    loss: str, serve: Serve, some: Some, calm: Resilience
+) -> None:
     whole = serve(some(0), []).requests
     died = (int(whole["first_token_ps"][0]) + int(whole["finish_ps"][0])) // 2
-    rules = replace(RULES, decode_loss=loss)
+    rules = replace(calm, decode_loss=loss)
     outcome = serve(some(0), [Outage("fail", "prefill", 0, died)], rules)
     assert outcome.toll["wasted_prefill_ps"][0] == whole["prefill_end_ps"][0]
     failed = loss == "fail"
@@ -112,7 +106,7 @@ def test_sequences_that_were_answering_are_lost_by_the_rule(loss: str, serve: Se
     assert outcome.toll["reason"][0] == (DECODE_LOST if failed else 0)
 
 
-def test_drained_and_late_instances_get_what_they_may(serve: Serve) -> None:
+def test_drained_and_late_instances_get_what_they_may(serve: Serve, some: Some) -> None:
     arrivals = range(1, 400 * MS, 10 * MS)
     outages = [
         Outage("drain", "prefill", 0, 100 * MS),
@@ -126,7 +120,7 @@ def test_drained_and_late_instances_get_what_they_may(serve: Serve) -> None:
     assert (table["status"] == FINISHED).all()
 
 
-def test_with_nothing_that_befalls_the_same_bytes_come_out(serve: Serve) -> None:
+def test_with_nothing_that_befalls_the_same_bytes_come_out(serve: Serve, some: Some) -> None:
     rng = np.random.default_rng(3)
     arrivals = np.cumsum(rng.exponential(3 * MS, 80)).astype(np.int64).tolist()
     plain, guarded = (
@@ -138,7 +132,7 @@ def test_with_nothing_that_befalls_the_same_bytes_come_out(serve: Serve) -> None
 
 @pytest.mark.parametrize("timeout", [10 * MS, 400 * MS])
 def test_a_prompt_whose_blocks_are_loaded_when_its_instance_dies_is_offered_only_once(
-    timeout: int, serve: Serve
+    timeout: int, serve: Serve, some: Some, calm: Resilience
 ) -> None:
     # 15 blocks in DRAM load for 101 ms; the instance dies 10 ms into that.
     at, blocks = 1000 * MS, 15
@@ -153,7 +147,7 @@ def test_a_prompt_whose_blocks_are_loaded_when_its_instance_dies_is_offered_only
         Outage("drain", side, number, MS) for side, number in (("prefill", 1), ("decode", 0))
     ]
     outages.append(Outage("fail", "prefill", 0, at + 10 * MS))
-    rules = replace(RULES, timeout_ps=timeout, health=Health(MS, 0, 1, 1))
+    rules = replace(calm, timeout_ps=timeout, health=Health(MS, 0, 1, 1))
     outages.append(Outage("drain", "decode", 1, MS, at + MS))  # the only one left for the retry
     outcome = serve(requests, outages, rules, name="seen", cache=cache)
     table = outcome.requests
@@ -218,6 +212,7 @@ def test_no_request_is_lost_and_no_load_remains(
     load: str | None,
     reserve: str,
     serve: Serve,
+    calm: Resilience,
 ) -> None:
     outages: list[Outage] = []
     for kind, side, instance, start, length in sorted(drawn, key=lambda row: row[3]):
@@ -229,7 +224,7 @@ def test_no_request_is_lost_and_no_load_remains(
             continue
         outages.append(made)
     rules = replace(
-        RULES,
+        calm,
         health=Health(health, 0, 1, 1),
         breaker=breaker,
         timeout_ps=timeout,

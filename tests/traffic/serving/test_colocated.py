@@ -1,6 +1,6 @@
 """Colocated instances: chunks share steps with decoding, as in a loop that makes single steps."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -8,6 +8,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from traffic.compute.step import StepTime
 from traffic.emulator import Emulator
 from traffic.instance import Deployment
 from traffic.model import model
@@ -26,24 +27,11 @@ Asked = tuple[int, int, int]
 """Arrival, input tokens, output tokens."""
 
 
-class Plain:
-    """Step times in whole numbers that add up however steps are grouped."""
-
-    def prefill_ps(self, tokens: int) -> int:
-        return 50 + 7 * tokens
-
-    def steps_ps(self, batch: int, context: int, read: int, steps: int) -> int:
-        return steps * (100 + batch) + steps * context + batch * (steps * (steps - 1) // 2)
-
-    def mixed_ps(
-        self, batch: int, context: int, read: int, chunks: Sequence[tuple[int, int]]
-    ) -> int:
-        return 100 + batch + context + sum(7 * more + done for done, more in chunks)
-
-
-def in_segments(asked: list[Asked], most: int, rules: Serving, tokens: int) -> list[list[int]]:
+def in_segments(
+    times: StepTime, asked: list[Asked], most: int, rules: Serving, tokens: int
+) -> list[list[int]]:
     """What a `Batch` makes of it: start, first token, finish and evictions of every request."""
-    batch = Batch(LLAMA, Plain(), most, capacity_bytes=tokens * TOKEN, rules=rules)
+    batch = Batch(LLAMA, times, most, capacity_bytes=tokens * TOKEN, rules=rules)
     told = [[-1, -1, -1, 0] for _ in asked]
     boundary, place = -1, 0
     while place < len(asked) or boundary >= 0:
@@ -66,7 +54,9 @@ def in_segments(asked: list[Asked], most: int, rules: Serving, tokens: int) -> l
     return told
 
 
-def step_by_step(asked: list[Asked], most: int, rules: Serving, tokens: int) -> list[list[int]]:
+def step_by_step(
+    times: StepTime, asked: list[Asked], most: int, rules: Serving, tokens: int
+) -> list[list[int]]:
     """The same rules, one step at a time, with memory counted in tokens."""
     told = [[-1, -1, -1, 0] for _ in asked]
     need = {r: (i, o) for r, (_, i, o) in enumerate(asked)}  # context to have, tokens to come
@@ -127,9 +117,9 @@ def step_by_step(asked: list[Asked], most: int, rules: Serving, tokens: int) -> 
         now += pause
         if chunks:
             parts = [(done[r], more) for r, more in chunks.items()]
-            now += Plain().mixed_ps(len(running), context, 0, parts)
+            now += times.mixed_ps(len(running), context, 0, parts)
         else:
-            now += Plain().steps_ps(len(running), context, 0, 1)
+            now += times.steps_ps(len(running), context, 0, 1)
         for r in [*running, *(r for r, more in chunks.items() if done[r] + more == need[r][0])]:
             told[r][1] = now if told[r][1] < 0 else told[r][1]
             need[r] = (need[r][0] + 1, need[r][1] - 1)
@@ -165,13 +155,13 @@ RULES = [
     room=st.integers(0, 60),
 )
 def test_segments_equal_a_loop_over_steps_with_chunks_growth_eviction_and_swap(
-    asked: list[Asked], most: int, keys: dict[str, Any], room: int
+    times: StepTime, asked: list[Asked], most: int, keys: dict[str, Any], room: int
 ) -> None:
     asked.sort()
     rules = Serving("colocated", **keys)
     tokens = max(i + max(o, 1) for _, i, o in asked) + room
-    told = in_segments(asked, most, rules, tokens)
-    assert told == step_by_step(asked, most, rules, tokens)
+    told = in_segments(times, asked, most, rules, tokens)
+    assert told == step_by_step(times, asked, most, rules, tokens)
     assert all(finish >= 0 for _, _, finish, _ in told)
 
 

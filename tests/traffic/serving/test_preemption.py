@@ -1,6 +1,6 @@
 """When decode memory runs out: who has to go, what it costs, and that nobody is lost."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from heapq import heappop, heappush
 from typing import Any
 
@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from topo.error import KvfabricError
+from traffic.compute.step import StepTime
 from traffic.emulator import Emulator
 from traffic.instance import Deployment
 from traffic.model import model
@@ -29,30 +30,15 @@ Asked = tuple[int, int, int]
 """Arrival, input tokens, output tokens."""
 
 
-class Plain:
-    """Step times in whole numbers that add up however steps are grouped."""
-
-    def prefill_ps(self, tokens: int) -> int:
-        return 50 + 7 * tokens
-
-    def steps_ps(self, batch: int, context: int, read: int, steps: int) -> int:
-        return steps * (100 + batch) + steps * context + batch * (steps * (steps - 1) // 2)
-
-    def mixed_ps(
-        self, batch: int, context: int, read: int, chunks: Sequence[tuple[int, int]]
-    ) -> int:
-        return 100 + batch + context + sum(7 * more + done for done, more in chunks)
-
-
 def copied(tokens: int) -> int:
     return -(-tokens * TOKEN * 8 * 10**12 // SWAP.swap_bps)
 
 
 def in_segments(
-    asked: list[Asked], most: int, rules: Serving, tokens: int, flight: int
+    times: StepTime, asked: list[Asked], most: int, rules: Serving, tokens: int, flight: int
 ) -> list[list[int]]:
     """What a `Batch` makes of caches that arrive ``flight`` after their memory was reserved."""
-    batch = Batch(LLAMA, Plain(), most, capacity_bytes=tokens * TOKEN, rules=rules)
+    batch = Batch(LLAMA, times, most, capacity_bytes=tokens * TOKEN, rules=rules)
     told = [[-1, -1, 0] for _ in asked]
     events = [(at, 3, r, 0) for r, (at, _, _) in enumerate(asked)]
     events.sort()
@@ -97,7 +83,7 @@ def in_segments(
 
 
 def step_by_step(
-    asked: list[Asked], most: int, rules: Serving, tokens: int, flight: int
+    times: StepTime, asked: list[Asked], most: int, rules: Serving, tokens: int, flight: int
 ) -> list[list[int]]:
     """The same, one step at a time, with memory counted in tokens."""
     told = [[-1, -1, 0] for _ in asked]
@@ -158,21 +144,21 @@ def step_by_step(
         context = sum(need[r][0] for r in running)
         if any(chunks.values()):
             parts = [(done[r], more) for r, more in chunks.items() if more]
-            return now + pause + Plain().mixed_ps(len(running), context, 0, parts)
+            return now + pause + times.mixed_ps(len(running), context, 0, parts)
         if running:
-            return now + pause + Plain().steps_ps(len(running), context, 0, 1)
+            return now + pause + times.steps_ps(len(running), context, 0, 1)
         return -1
 
     chunks: dict[int, int] = {}
     while place < len(asked) or flying or end >= 0:
-        times = [t for t in (flying[0][0] if flying else -1, end) if t >= 0]
-        if place < len(asked) and (not times or asked[place][0] < min(times)):
+        due = [t for t in (flying[0][0] if flying else -1, end) if t >= 0]
+        if place < len(asked) and (not due or asked[place][0] < min(due)):
             line.append(place)
             place += 1
             if len(line) == 1:
                 admit(asked[place - 1][0])
             continue
-        now = min(times)
+        now = min(due)
         while flying and flying[0][0] == now:
             ready.append(heappop(flying)[1])
         if end >= 0 and end != now:
@@ -206,30 +192,32 @@ def step_by_step(
     flight=st.integers(1, 400),
 )
 def test_growing_memory_equals_a_loop_over_steps_with_eviction_and_return(
-    asked: list[Asked], most: int, rules: Serving, room: int, flight: int
+    times: StepTime, asked: list[Asked], most: int, rules: Serving, room: int, flight: int
 ) -> None:
     asked.sort()
     tokens = max(i + o for _, i, o in asked) + room
-    told = in_segments(asked, most, rules, tokens, flight)
-    assert told == step_by_step(asked, most, rules, tokens, flight)
+    told = in_segments(times, asked, most, rules, tokens, flight)
+    assert told == step_by_step(times, asked, most, rules, tokens, flight)
     assert all(finish >= 0 for _, finish, _ in told)
 
 
-def test_the_later_of_two_is_dropped_when_both_have_grown_full_and_computed_again() -> None:
+def test_the_later_of_two_is_dropped_when_both_have_grown_full_and_computed_again(
+    times: StepTime,
+) -> None:
     # 20 tokens of memory: two caches of 8 have room for 2 more each; then the later one goes.
     asked = [(0, 8, 6), (0, 8, 6)]
-    told = in_segments(asked, 4, RECOMPUTE, 20, 5)
+    told = in_segments(times, asked, 4, RECOMPUTE, 20, 5)
     start = 5
     steps = [100 + 2 + 16 + 2 * i for i in range(2)] + [100 + 1 + 10 + i for i in range(4)]
     first_done = start + sum(steps)
-    again = Plain().mixed_ps(0, 0, 0, [(0, 10)])  # prompt and two tokens, and with them the third
+    again = times.mixed_ps(0, 0, 0, [(0, 10)])  # prompt and two tokens, and with them the third
     rest = [100 + 1 + 11 + i for i in range(3)]
     assert told == [[start, first_done, 0], [start, first_done + again + sum(rest), 1]]
 
 
-def test_a_swapped_cache_costs_its_copy_out_and_in_and_no_computing() -> None:
+def test_a_swapped_cache_costs_its_copy_out_and_in_and_no_computing(times: StepTime) -> None:
     asked = [(0, 8, 6), (0, 8, 6)]
-    told = in_segments(asked, 4, SWAP, 20, 5)
+    told = in_segments(times, asked, 4, SWAP, 20, 5)
     steps = [118, 120, 111, 112, 113, 114]
     first_done = 5 + sum(steps) + copied(10)
     rest = [100 + 1 + 10 + i for i in range(4)]
