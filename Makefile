@@ -8,6 +8,8 @@ OUT ?= out
 JOBS ?= $(shell nproc 2>/dev/null || echo 2)
 BIN := $(VENV)/bin
 CORE := $(wildcard emulate/engine/*.?pp emulate/engine/live/*.?pp) emulate/CMakeLists.txt
+# An editable install lists the modules it found: a folder that is new asks for another.
+ROOMS := $(wildcard */__init__.py */*/__init__.py)
 SAY = @printf '%s\n'
 
 .PHONY: demo test test-frames frames check format clean help vm-test
@@ -53,7 +55,7 @@ format: $(VENV)/.developed
 $(VENV)/bin/pip:
 	@sh setup.sh '$(VENV)'
 
-$(VENV)/.installed: $(VENV)/bin/pip pyproject.toml $(CORE)
+$(VENV)/.installed: $(VENV)/bin/pip pyproject.toml $(CORE) $(ROOMS)
 	$(SAY) '[2/3] installing the libraries and building the C++ core (a minute or two) ...'
 	@$(BIN)/pip install --quiet --disable-pip-version-check --editable . \
 	  || { printf '%s\n' 'set-up failed: see the lines above; a network connection to a Python package index is needed once' >&2; exit 1; }
