@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from traffic.failure.breaker import Breakers
 from traffic.failure.outage import SIDES, Outage
-from traffic.failure.resilience import Resilience
+from traffic.failure.resilience import Hazard
 from traffic.failure.toll import BUDGET, DECODE_LOST, NOBODY_HEALTHY, RETRIES, Toll
 from traffic.failure.watch import Watch
 from traffic.loop import Loop
@@ -57,22 +57,21 @@ class Owner(Protocol):
 class Attempts:
     """The attempts at the instances of both ``masks``, which tell whom the router may choose.
 
-    ``outages`` are ordered and befall the instances by their places in the masks; what they cost is
-    entered in the ``toll``.
+    The outages of the ``hazard`` are ordered and befall the instances by their places in the masks;
+    what they cost is entered in the ``toll``.
     """
 
     def __init__(
         self,
         loop: Loop,
-        rules: Resilience,
-        outages: Sequence[Outage],
+        hazard: Hazard,
         masks: Sequence[NDArray[np.bool_]],
         owner: Owner,
         toll: Toll,
         seed: int,
     ) -> None:
         self._loop = loop
-        self._rules = rules
+        self._rules = rules = hazard.rules
         self._masks = masks
         self._owner = owner
         self._toll = toll
@@ -82,7 +81,7 @@ class Attempts:
                 loop,
                 rules,
                 len(mask),
-                [outage for outage in outages if outage.side == SIDES[side]],
+                [outage for outage in hazard.outages if outage.side == SIDES[side]],
                 partial(self._look, side),
             )
             for side, mask in enumerate(masks)
@@ -97,7 +96,7 @@ class Attempts:
         self._active = 0
         for mask, watch in zip(masks, self.watch, strict=True):
             mask[:] = [watch.used(instance) for instance in range(len(mask))]
-        for outage in outages:
+        for outage in hazard.outages:
             loop.call(outage.from_ps, partial(self._strike, outage))
 
     def up(self, side: int, instance: int) -> bool:

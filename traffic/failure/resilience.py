@@ -10,13 +10,13 @@ seconds sets its own. The retry budget, absent by default as there, is Envoy's
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from topo.unit import PS_PER_MS, PS_PER_S, show_duration
 from traffic.draw import draw
 from traffic.error import ServingError
-from traffic.failure.outage import Outage
+from traffic.failure.outage import Outage, ordered
 
 LOSSES: Final = ("retry", "fail")
 _SPREAD: Final = 2**32
@@ -146,6 +146,10 @@ class Hazard:
 
     outages: Sequence[Outage] = ()
     rules: Resilience = field(default_factory=Resilience)
+
+    def ordered(self, sizes: tuple[int, int]) -> "Hazard":
+        """The same with its outages by time, checked against the pools: see `outage.ordered`."""
+        return replace(self, outages=ordered(self.outages, sizes, self.rules.load_ps))
 
 
 def _counts(place: str, **counts: int) -> None:

@@ -29,7 +29,8 @@ class Colocated:
         deployment = router.service.deployment
         pools = (deployment.prefill, deployment.decode)
         ledger = loop.ledger
-        priority = ledger.priority if rules.order == "priority" else None
+        self._rules = rules
+        self._priority = ledger.priority if rules.order == "priority" else None
         self.releases = releases
         self._loop = loop
         self._ledger = ledger
@@ -44,7 +45,7 @@ class Colocated:
             self._view.prefix = Held(sizes, self._cache.holding, None, self._cache.first)
         for pool in pools:
             rules.check_batch(pool.max_batch)
-        self._batch = [batch for pool in pools for batch in batches(pool, rules, priority)]
+        self._batch = [batch for pool in pools for batch in batches(pool, rules, self._priority)]
         self._began: dict[int, int] = {}  # steps made before, by prompt under way
         self._first = loop.batches(self, len(self._batch))
 

@@ -11,7 +11,7 @@ from functools import partial
 from typing import Final
 
 from traffic.failure.attempt import Attempts
-from traffic.failure.outage import SIDES, ordered
+from traffic.failure.outage import SIDES
 from traffic.failure.resilience import Hazard
 from traffic.failure.toll import Toll
 from traffic.loop import Loop
@@ -27,22 +27,13 @@ _ONLY: Final = 0
 
 
 class ColocatedFailover(Colocated):
-    """A `Colocated` service with a `Hazard`; what that costs is entered in the ``toll``."""
+    """A `Colocated` service that meets its `Hazard`; the cost is entered in the ``toll``."""
 
     def __init__(
-        self,
-        loop: Loop,
-        router: Router,
-        releases: Releases,
-        rules: Serving,
-        hazard: Hazard,
-        toll: Toll,
-        seed: int,
+        self, loop: Loop, router: Router, releases: Releases, rules: Serving, toll: Toll
     ) -> None:
         super().__init__(loop, router, releases, rules)
         self._toll = toll
-        self._serving = rules
-        self._priority = loop.ledger.priority if rules.order == "priority" else None
         deployment = router.service.deployment
         sizes = len(deployment.prefill.instances), len(deployment.decode.instances)
         self._place_of = [
@@ -51,12 +42,15 @@ class ColocatedFailover(Colocated):
             for number in range(len(pool.instances))
         ]
         before: dict[str, int] = dict(zip(SIDES, (0, sizes[0]), strict=True))
-        outages = [
+        hazard = (router.service.hazard or Hazard()).ordered(sizes)
+        numbered = [
             replace(one, side=SIDES[_ONLY], instance=before[one.side] + one.instance)
-            for one in ordered(hazard.outages, sizes, hazard.rules.load_ps)
+            for one in hazard.outages
         ]
         masks = [self._view.prefill_healthy]
-        self.attempts = Attempts(loop, hazard.rules, outages, masks, self, toll, seed)
+        self.attempts = Attempts(
+            loop, replace(hazard, outages=numbered), masks, self, toll, router.seed
+        )
 
     def arrive(self, request: int, now: int) -> None:
         """A request is here."""
@@ -119,7 +113,7 @@ class ColocatedFailover(Colocated):
         assert side == _ONLY
         pool, number = self._place_of[instance]
         dead = self._batch[instance]
-        self._batch[instance] = batch_of(pool, number, self._serving, self._priority)
+        self._batch[instance] = batch_of(pool, number, self._rules, self._priority)
         self._batch[instance].follow(dead, self._loop.end_ps)
         self._loop.halt(self._first + instance)
         if self._cache is not None:

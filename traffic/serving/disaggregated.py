@@ -46,7 +46,8 @@ class Disaggregated:
         deployment = router.service.deployment
         prefill, decode = deployment.prefill, deployment.decode
         ledger = loop.ledger
-        priority = ledger.priority if rules.order == "priority" else None
+        self._rules = rules
+        self._priority = priority = ledger.priority if rules.order == "priority" else None
         self.releases = releases
         self._loop = loop
         self._ledger = ledger

@@ -14,7 +14,6 @@ others took is queueing.
 from typing import Final
 
 from traffic.failure.attempt import Attempts
-from traffic.failure.outage import ordered
 from traffic.failure.resilience import Hazard
 from traffic.failure.toll import Toll
 from traffic.loop import Loop
@@ -34,27 +33,18 @@ _NONE: Final = -1
 
 
 class Failover(Disaggregated):
-    """A `Disaggregated` service with a `Hazard`; what that costs is entered in the ``toll``."""
+    """A `Disaggregated` service that meets its `Hazard`; the cost is entered in the ``toll``."""
 
     def __init__(
-        self,
-        loop: Loop,
-        router: Router,
-        releases: Releases,
-        rules: Serving,
-        hazard: Hazard,
-        toll: Toll,
-        seed: int,
+        self, loop: Loop, router: Router, releases: Releases, rules: Serving, toll: Toll
     ) -> None:
         super().__init__(loop, router, releases, rules)
         self._sent = releases.sent = {}
         self._toll = toll
-        self._serving = rules
-        self._priority = loop.ledger.priority if rules.order == "priority" else None
         sizes = len(self._prefill.instances), len(self._decode.instances)
-        outages = ordered(hazard.outages, sizes, hazard.rules.load_ps)
+        hazard = (router.service.hazard or Hazard()).ordered(sizes)
         masks = self._view.prefill_healthy, self._view.decode_healthy
-        self.attempts = Attempts(loop, hazard.rules, outages, masks, self, toll, seed)
+        self.attempts = Attempts(loop, hazard, masks, self, toll, router.seed)
         self._computing = [_NONE] * sizes[P]
         self._holds: dict[int, Batch] = {}  # who has memory reserved, and where
 
@@ -164,7 +154,7 @@ class Failover(Disaggregated):
                 self._cache.clear(instance)
             return
         dead = self._batch[instance]
-        self._batch[instance] = batch_of(self._decode, instance, self._serving, self._priority)
+        self._batch[instance] = batch_of(self._decode, instance, self._rules, self._priority)
         self._batch[instance].follow(dead, self._loop.end_ps)
         self._waiting[instance] = Line(self._priority)
         self._loop.halt(self._first + instance)

@@ -77,8 +77,8 @@ class Place(NamedTuple):
 class Router:
     """Choices for the requests of one service; ``prefix`` has the blocks of their prompts.
 
-    ``chunk_tokens`` is what a step computes of prompts where they are chunked; ``seed`` breaks
-    ties between pairs of equal score.
+    ``chunk_tokens`` is what a step computes of prompts where they are chunked; ``seed`` is the
+    run's, and breaks ties between pairs of equal score.
     """
 
     def __init__(
@@ -91,6 +91,7 @@ class Router:
         seed: int = 0,
     ) -> None:
         self.service = service
+        self.seed = seed
         self._policy = policy = service.policy
         self._ledger = ledger
         sees_blocks = "cache" in policy.sees or service.local is not None

@@ -169,15 +169,14 @@ def serve_all(
             later=loop.call,
         )
         station: Station
-        hazard = service.hazard
         if rules.mode != "colocated":
             check_reach(service.policy, service.hops)
-        if hazard is None:
+        if service.hazard is None:
             plain = Colocated if rules.mode == "colocated" else Disaggregated
             station = plain(loop, router, releases, rules)
         else:
             guarded = ColocatedFailover if rules.mode == "colocated" else Failover
-            station = guarded(loop, router, releases, rules, hazard, toll, seed)
+            station = guarded(loop, router, releases, rules, toll)
         loop.stations.append(station)
     loop.go(until_ps, progress)
     table = ledger.table(book.moments, loop.end_ps)
