@@ -7,12 +7,13 @@ over the seeds, at 1 - 0.05 / pairs (Bonferroni), so that all pairs hold togethe
 with a hand-off that never ended have no mean and are left out.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
 
+from analysis.condition import Condition, at
 from analysis.error import SummaryError
 from analysis.interval import LEVEL, Estimate
 from analysis.pairing import paired
@@ -62,9 +63,19 @@ class Comparison:
         return max(max(abs(pair.ps.low), abs(pair.ps.high)) for pair in self.pairs)
 
 
-def compare_fabrics(parts: Sequence[Sample], of: Statistic | None = None) -> Comparison:
-    """Every two fabrics, averaged over the policies they share; ``of`` is `means` if not given."""
-    return _compare({(p.fabric, p.policy): (of or means)(p) for p in parts})
+def compare_fabrics(
+    parts: Sequence[Sample],
+    of: Statistic | None = None,
+    where: Mapping[str, Condition] | None = None,
+) -> Comparison:
+    """Every two fabrics, averaged over the policies they share; ``of`` is `means` if not given.
+
+    With ``where``, designs are compared instead, averaged over shared conditions and policies.
+    """
+    if where is None:
+        return _compare({(p.fabric, p.policy): (of or means)(p) for p in parts})
+    placed = ((at(where, p.fabric), p) for p in parts)
+    return _compare({(c.design, (c.text, p.policy)): (of or means)(p) for c, p in placed})
 
 
 def compare_policies(parts: Sequence[Sample], of: Statistic | None = None) -> Comparison:
@@ -95,7 +106,7 @@ def first_tokens(sample: Sample) -> dict[int, float]:
     }
 
 
-def _compare(means: Mapping[tuple[str, str], Mapping[int, float]]) -> Comparison:
+def _compare(means: Mapping[tuple[str, Hashable], Mapping[int, float]]) -> Comparison:
     names = list(dict.fromkeys(name for name, _ in means))
     others = list(dict.fromkeys(other for _, other in means))
     pairs = list(combinations(names, 2))

@@ -11,6 +11,7 @@ from analysis.culprit import ranking
 from analysis.deed import deeds
 from analysis.failure import failures
 from analysis.latency import latency
+from analysis.loss import table as losses
 from analysis.memory import memory
 from analysis.pathology import pauses, spreads
 from analysis.record import Cell, Study
@@ -19,6 +20,7 @@ from analysis.review import capacity, elsewhere
 from analysis.segment import classes
 from analysis.stratum import requests_by_class
 from analysis.summary import emulated
+from analysis.sweep import knees, loads
 from analysis.tally import tallies
 from analysis.throughput import throughputs
 from analysis.use import gpus, movements, ports, service
@@ -60,6 +62,7 @@ def page(found: Result, figures: Sequence["Plot"], images: Mapping[str, bytes]) 
         "inline": {p.name: Markup(inline(p, images[p.name])) for p in figures},  # noqa: S704
     }
     manifest = found.study.manifest
+    given = (found.samples, found.summaries, manifest)
     waited = [one for one in (latency(found.samples),) if one.rows]
     served = (
         *(tallies(found.samples), service(found.samples, manifest), throughputs(found.samples)),
@@ -95,6 +98,9 @@ def page(found: Result, figures: Sequence["Plot"], images: Mapping[str, bytes]) 
         ),
         bandwidths=bandwidths(found.samples, found.place),
         capacity=capacity(found.samples),
+        knees=knees(*given),
+        loads=loads(*given),
+        losses=losses(*given),
         elsewhere=elsewhere(manifest),
         blamed=ranking(found.blames),
         classes=[classes(sample) for sample in closest(found)],

@@ -9,7 +9,6 @@ so that damage is seen.
 """
 
 import hashlib
-import os
 import re
 import shutil
 from dataclasses import dataclass, field
@@ -19,6 +18,7 @@ from typing import Final, TypeVar
 import msgspec
 from msgspec import Struct
 
+from analysis.disk import sync_directory, write_synced
 from analysis.error import RecordError
 from analysis.observed import BESIDE
 from analysis.parquet import decoded, encoded
@@ -165,6 +165,8 @@ class StudyManifest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     queueing and prefill. ``fabrics``, ``policies`` and ``seeds`` are in the order of the scenario.
     ``versions`` names programs and libraries, ``reproduce`` the command lines that give the same
     study, ``scenario`` the scenario as text; ``limits`` tells, in sentences, what is not modelled.
+    ``varied`` says of each of ``fabrics`` what its label is made of: under ``fabric`` the fabric's
+    own, under every other key what the comparison sets there.
     """
 
     name: str
@@ -182,6 +184,7 @@ class StudyManifest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     versions: dict[str, str] = {}
     reproduce: list[str] = []
     scenario: str = ""
+    varied: dict[str, dict[str, str]] = {}
     schema: int = SCHEMA
 
 
@@ -251,11 +254,11 @@ def write_cell(directory: Path, cell: Cell) -> None:
             shutil.rmtree(part)
         part.mkdir(parents=True)
         for name, content in tables.items():
-            _write_synced(part / f"{name}.parquet", content)
-        _write_synced(part / "manifest.json", _json(manifest))
-        _sync_directory(part)
+            write_synced(part / f"{name}.parquet", content)
+        write_synced(part / "manifest.json", _json(manifest))
+        sync_directory(part)
         part.rename(directory)
-        _sync_directory(directory.parent)
+        sync_directory(directory.parent)
     except OSError as error:
         raise RecordError(f"{directory}: {error.strerror}; choose another output place") from None
 
@@ -282,9 +285,9 @@ def write_study(directory: Path, manifest: StudyManifest) -> None:
     part = directory / ".study.json.part"
     try:
         directory.mkdir(parents=True, exist_ok=True)
-        _write_synced(part, _json(manifest))
+        write_synced(part, _json(manifest))
         part.replace(directory / "study.json")
-        _sync_directory(directory)
+        sync_directory(directory)
     except OSError as error:
         raise RecordError(f"{directory}: {error.strerror}; choose another output place") from None
 
@@ -382,18 +385,3 @@ def _table(path: Path, columns: tuple[str, ...], digest: str) -> Table:
     if hashlib.sha256(content).hexdigest() != digest:
         raise RecordError(f"{path}: differs from its manifest; remove the cell and run it again")
     return decoded(content, columns, TEXT, str(path))
-
-
-def _write_synced(path: Path, content: bytes) -> None:
-    with path.open("wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-
-
-def _sync_directory(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

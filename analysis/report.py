@@ -16,12 +16,14 @@ from analysis.brief import brief
 from analysis.error import RecordError
 from analysis.explain import story
 from analysis.export import csv_text, measure_rows, summary_csv
+from analysis.loss import losses
 from analysis.page import page
 from analysis.pathology import most_paused
 from analysis.record import read_study
 from analysis.result import Result, closest, result, watched
 from analysis.stratum import class_rows
 from analysis.summary import emulated
+from analysis.sweep import curves
 from analysis.witness import Witness
 
 if TYPE_CHECKING:
@@ -73,13 +75,21 @@ def plots(found: Result) -> list["Plot"]:
     from analysis.plot.estimate import estimate
     from analysis.plot.explain import waterfall as explained
     from analysis.plot.heat import heat
+    from analysis.plot.load import load
     from analysis.plot.matrix import matrix
     from analysis.plot.pause import gantt
+    from analysis.plot.tornado import tornado
 
     rows, manifest = found.summaries, found.study.manifest
     made = []
     if any(row.n for row in rows):
         made.append(ccdf(found.samples, manifest))
+    swept = curves(found.samples, rows, manifest)
+    if swept:
+        made.append(load(swept, manifest))
+    hurt = losses(found.samples, rows, manifest)
+    if hurt:
+        made.append(tornado(hurt, manifest))
     if any(row.parts for row in rows):
         made.append(budget(rows))
     if found.blames:

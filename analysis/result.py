@@ -6,12 +6,13 @@ from pathlib import Path
 
 from analysis.baseline import base_of
 from analysis.blame import Blame, blame
+from analysis.condition import conditions
 from analysis.movement import Movement
 from analysis.record import FabricFact, Study
 from analysis.service import offered_per_s
-from analysis.summary import Sample, Summary, common_quantile, samples, summary
+from analysis.summary import Sample, Summary, common_quantile, samples, summary, tail_name
 from analysis.use import moved
-from analysis.verdict import Verdict, budget, verdict
+from analysis.verdict import Verdict, budget, nearest, verdict
 from analysis.wording import NONE, count, duration, name, percent, share_span
 
 
@@ -39,7 +40,7 @@ class Result:
 
     def tail_name(self) -> str:
         """The quantile at which the alternatives are read, as P99."""
-        return next((name(row.q) for row in self.summaries if row.q is not None), "tail")
+        return tail_name(self.summaries)
 
 
 def result(study: Study, place: Path | None = None, base: str | None = None) -> Result:
@@ -79,8 +80,7 @@ def closest(found: Result) -> list[Sample]:
     """The choice of the verdict, or the alternative with the least over budget; none without."""
     shown = found.verdict.choice
     if shown is None:
-        ran = [row for row in found.summaries if row.over is not None]
-        shown = min(ran, key=lambda row: row.over.value if row.over else 1.0, default=None)
+        shown = nearest(found.summaries, conditions(found.study.manifest))
     if shown is None:
         return []
     key = (shown.fabric, shown.policy)

@@ -12,6 +12,7 @@ from typing import Final
 import numpy as np
 
 from analysis.breakdown import Breakdown
+from analysis.condition import conditions
 from analysis.handoff import window_ps
 from analysis.record import Cell, StudyManifest
 from analysis.summary import Sample
@@ -100,8 +101,21 @@ def elsewhere(study: StudyManifest) -> Breakdown:
     rows = []
     for asked, command in _ELSEWHERE:
         rows.append((asked, f"kvfabric {command.format(scenario=scenario)}"))
+    where = conditions(study).values()
+    if len({one.load for one in where}) < 2:
+        rows.append(
+            (
+                "tail and share over budget against the load",
+                "compare: requests.arrivals.rate, as in scenarios/load-sweep.yaml",
+            )
+        )
     if UNHURT in study.limits:
-        rows.append(("hand-offs while a link or switch is slow or down", "faults in the scenario"))
+        rows.append(
+            (
+                "hand-offs while a link or switch is slow, down or gone",
+                "compare: faults, as in scenarios/n-1.yaml",
+            )
+        )
     rows += [
         (
             "settings for devices (ECN, PFC, buffers)",

@@ -25,6 +25,7 @@ from analysis.interval import (
     share_interval,
 )
 from analysis.record import Cell, FabricFact, Study, StudyManifest
+from analysis.wording import name
 
 MET: Final = "pass"
 MISSED: Final = "fail"
@@ -158,6 +159,11 @@ def common_quantile(parts: Sequence[Sample]) -> float | None:
     counts = [part.n for part in parts if part.n]
     carried = [n for n in counts if 2 * n >= max(counts)]
     return highest_quantile(min(carried)) if carried else None
+
+
+def tail_name(rows: Sequence[Summary]) -> str:
+    """The quantile at which the alternatives are read, as P99; "tail" where none is."""
+    return next((name(row.q) for row in rows if row.q is not None), "tail")
 
 
 def summary(sample: Sample, q: float | None, allowed: float) -> Summary:

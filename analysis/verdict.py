@@ -1,19 +1,19 @@
 """The decision in plain words, and what it rests on; no claim beyond the intervals.
 
-A policy or a topology is said not to matter only when every pair's interval stays within a tenth
-of the budget; "no difference found" is weaker and says so.
+Where loads or losses are compared (`analysis.condition`), a design is chosen that stands them all,
+and told by its worst case.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite, nan
-from typing import Final
 
 import numpy as np
 
-from analysis import backlog, warmup
-from analysis.comparison import Comparison, compare_fabrics, compare_policies
+from analysis import backlog, loss, sweep, warmup
+from analysis.condition import Case, Condition, at, cases, conditions, everywhere
 from analysis.interval import needed
+from analysis.matter import fabric_matters, policy_matters
 from analysis.record import Study, StudyManifest
 from analysis.summary import (
     IMPOSSIBLE,
@@ -27,22 +27,17 @@ from analysis.summary import (
     Summary,
     emulated,
 )
-from analysis.turn import turn
 from analysis.waiting import waiting
 from analysis.wording import (
     count,
     duration,
     duration_span,
     money,
-    more_seeds,
     name,
     percent,
     share_span,
     times,
 )
-
-NEGLIGIBLE: Final = 0.1
-"""A difference within this share of the budget does not change a design; a convention of ours."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,13 +55,15 @@ class Verdict:
 
 def verdict(study: Study, parts: Sequence[Sample], rows: Sequence[Summary]) -> Verdict:
     """The verdict of a study from its samples and their summaries."""
-    chosen = choice(rows)
     manifest = study.manifest
+    chosen = choice(rows, conditions(manifest))
     sentences = [
         *_others(rows, chosen, manifest.allowed),
         _hopeless(rows, manifest),
-        _matters(_varied(rows), "fabric", "policy", compare_fabrics(parts), rows, manifest),
-        _policy(parts, rows, manifest),
+        *sweep.sentences(parts, rows, manifest),
+        *loss.sentences(parts, rows, manifest),
+        fabric_matters(parts, rows, manifest),
+        policy_matters(parts, rows, manifest),
         *waiting(parts, manifest),
         *_estimates(rows, emulated(study)),
         *_warnings(study, rows),
@@ -88,17 +85,31 @@ def cost(row: Summary) -> float:
     return row.facts.cost_usd if row.facts is not None else nan
 
 
-def choice(rows: Sequence[Summary]) -> Summary | None:
-    """The cheapest alternative that passes; among equals the one that lost the fewest requests,
-    then the one with the shortest tail."""
-    passing = [row for row in rows if row.verdict == MET]
+def choice(rows: Sequence[Summary], where: Mapping[str, Condition] | None = None) -> Summary | None:
+    """The worst case of the cheapest design that passes in all of them; among equals of the one
+    that lost the fewest requests, then of the one with the shortest tail."""
+    best = min((case for case in cases(rows, where or {}) if case.passes), key=_rank, default=None)
+    return best.worst if best is not None else None
 
-    def rank(row: Summary) -> tuple[float, int, float]:
-        price = cost(row)
-        tail = row.tail.value if row.tail is not None else row.median
-        return (price if isfinite(price) else float("inf"), row.failed + row.rejected, tail)
 
-    return min(passing, key=rank, default=None)
+def nearest(
+    rows: Sequence[Summary], where: Mapping[str, Condition] | None = None
+) -> Summary | None:
+    """The worst case of the design that meets the budget most often, then misses it least."""
+    ran = [case for case in cases(rows, where or {}) if case.worst.over is not None]
+    best = min(ran, key=lambda one: (-one.met, _share(one.worst)), default=None)
+    return best.worst if best is not None else None
+
+
+def _share(row: Summary) -> float:
+    return row.over.value if row.over is not None else 1.0
+
+
+def _rank(case: Case) -> tuple[float, int, float]:
+    price, row = cost(case.worst), case.worst
+    tail = row.tail.value if row.tail is not None else row.median
+    lost = sum(each.failed + each.rejected for each in case.rows)
+    return (price if isfinite(price) else float("inf"), lost, tail)
 
 
 def budget(manifest: StudyManifest) -> str:
@@ -123,28 +134,39 @@ def _over(row: Summary) -> str:
 
 
 def _headline(rows: Sequence[Summary], chosen: Summary | None, manifest: StudyManifest) -> str:
-    allowed = f"{percent(manifest.allowed)} allowed"
+    where = conditions(manifest)
+    asked = f"the budget of {budget(manifest)}{everywhere(where)}"
     if chosen is not None:
         price = cost(chosen)
         of_cost = f", {money(price)}" if isfinite(price) else ""
-        return (
-            f"Cheapest that meets the budget of {budget(manifest)}: "
-            f"{alternative(chosen)}{of_cost}. {_tail(chosen)}; {_over(chosen)}, {allowed}."
-            f"{_lost(chosen)}"
-        )
-    ran = [row for row in rows if row.over is not None]
+        told = f"Cheapest that meets {asked}: {_design(chosen, where)}{of_cost}."
+        return f"{told} {_found(chosen, where, manifest)}"
+    ran = [case for case in cases(rows, where) if case.worst.over is not None]
     if not ran and any(row.seeds for row in rows):
         return "No request had a hand-off: there is nothing to decide."
-    if not ran:
+    best = nearest(rows, where)
+    if best is None:
         return "No alternative has run: there is nothing to decide."
-    best = min(ran, key=lambda row: row.over.value if row.over is not None else 1.0)
-    failed = sum(row.verdict == MISSED for row in ran)
+    failed = sum(case.worst.verdict == MISSED for case in ran)
     first = "No alternative meets" if failed == len(ran) else "No alternative is shown to meet"
+    (mine,) = (case for case in ran if case.worst is best)
+    often = f", in {mine.met} of {len(mine.rows)} cases" if len(mine.rows) > 1 else ""
     return (
-        f"{first} the budget of {budget(manifest)}: {failed} of {len(ran)} fail, "
-        f"{len(ran) - failed} undecided. Closest: {alternative(best)}. "
-        f"{_tail(best)}; {_over(best)}, {allowed}.{_lost(best)}"
+        f"{first} {asked}: {failed} of {len(ran)} fail, {len(ran) - failed} undecided. Closest: "
+        f"{_design(best, where)}{often}. {_found(best, where, manifest)}"
     )
+
+
+def _design(row: Summary, where: Mapping[str, Condition]) -> str:
+    return f"{at(where, row.fabric).design} with {row.policy}"
+
+
+def _found(row: Summary, where: Mapping[str, Condition], manifest: StudyManifest) -> str:
+    """The numbers of the row that decides about a design, and in which case they are."""
+    case = at(where, row.fabric).text
+    worst = f"At its worst, {case}: " if case else ""
+    allowed = f"{percent(manifest.allowed)} allowed"
+    return f"{worst}{_tail(row)}; {_over(row)}, {allowed}.{_lost(row)}"
 
 
 def _lost(row: Summary) -> str:
@@ -206,83 +228,6 @@ def _more(rows: Sequence[Summary], allowed: float) -> str:
         f"about {rounded:,.0f} more hand-offs would decide {alternative(row)}, "
         "if its share stays as it is; more seeds help most"
     )
-
-
-def _policy(parts: Sequence[Sample], rows: Sequence[Summary], manifest: StudyManifest) -> str:
-    """Whether the policy matters; first of all, whether that depends on the fabric."""
-    turned = turn(parts)
-    if turned is not None:
-        limit = manifest.budget_ps or manifest.ttft_ps
-        small = limit is not None and turned.most <= NEGLIGIBLE * limit
-        verb = "makes a small difference" if small else "matters"
-        return f"Policy {verb}, and which is better depends on the fabric: {turned.text()}"
-    return _matters("Policy", "policy", "fabric", compare_policies(parts), rows, manifest)
-
-
-def _varied(rows: Sequence[Summary]) -> str:
-    """What differs between the fabrics: topology, or on one and the same a setting alone."""
-    facts, labels = [row.facts for row in rows], {row.fabric for row in rows}
-    alike = None not in facts and all(each == facts[0] for each in facts)
-    words = {label.partition(" ")[0] for label in labels}
-    return "The setting" if alike and len(labels) > len(words) == 1 else "Topology"
-
-
-def _matters(
-    topic: str,
-    kind: str,
-    other: str,
-    comparison: Comparison,
-    rows: Sequence[Summary],
-    manifest: StudyManifest,
-) -> str:
-    split = _split(rows, kind)
-    if not comparison.pairs:
-        return f"{topic}: fewer than two to compare, nothing to say."
-    widest = (comparison.found or comparison.pairs)[0]
-    span = (
-        f"{duration_span(widest.ps)}, {count(widest.seeds, 'common seed')}, "
-        f"mean over {count(widest.over, other)}"
-    )
-    place = "on" if kind == "fabric" else "with"
-    size = f"{duration(widest.ps.value)} ({percent(widest.share)})"
-    limit = manifest.budget_ps or manifest.ttft_ps
-    if limit is not None and comparison.bound <= NEGLIGIBLE * limit and not split:
-        return (
-            f"{topic} does not matter here: mean hand-offs of any two lie within "
-            f"{duration(comparison.bound)} of each other, {percent(comparison.bound / limit)} of "
-            f"the {'budget' if manifest.budget_ps else 'TTFT objective'} "
-            f"({count(widest.seeds, 'common seed')})."
-        )
-    if comparison.found:
-        shown = len(comparison.found)
-        small = limit is not None and widest.ps.value <= NEGLIGIBLE * limit and not split
-        verb = "makes a small difference" if small else "matters"
-        return (
-            f"{topic} {verb}: the mean hand-off {place} {widest.fast} is {size} shorter than "
-            f"{place} {widest.slow} ({span}). {shown} of {count(len(comparison.pairs), 'pair')} "
-            f"differ.{split}"
-        )
-    if widest.seeds < 2:
-        return f"{topic}: one common seed cannot show a difference; run more seeds.{split}"
-    return (
-        f"{topic}: no difference found in mean hand-off; the largest, {widest.fast} against "
-        f"{widest.slow}, is {size} and its interval includes zero ({span})"
-        f"{more_seeds(widest.more_seeds)}.{split}"
-    )
-
-
-def _split(rows: Sequence[Summary], kind: str) -> str:
-    """A pair of decided alternatives that differ in one thing alone and in the verdict."""
-    for row in rows:
-        for peer in rows:
-            held = row.policy == peer.policy if kind == "fabric" else row.fabric == peer.fabric
-            if held and row.verdict == MET and peer.verdict == MISSED:
-                mine, theirs = (
-                    (row.fabric, peer.fabric) if kind == "fabric" else (row.policy, peer.policy)
-                )
-                where = f"with {row.policy}" if kind == "fabric" else f"on {row.fabric}"
-                return f" {where[0].upper()}{where[1:]}, {mine} passes and {theirs} fails."
-    return ""
 
 
 def _estimates(rows: Sequence[Summary], moved: str) -> list[str]:

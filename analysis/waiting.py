@@ -8,6 +8,7 @@ then be read for more than it says.
 from collections.abc import Sequence
 
 from analysis.comparison import compare_fabrics, compare_policies, first_tokens
+from analysis.condition import conditions
 from analysis.record import StudyManifest
 from analysis.summary import Sample
 from analysis.wording import count, duration, duration_span, percent
@@ -24,7 +25,7 @@ def waiting(parts: Sequence[Sample], study: StudyManifest) -> list[str]:
     """
     lines = []
     for topic, place, found in (
-        ("Topology", "on", compare_fabrics(parts, first_tokens).found),
+        ("Topology", "on", compare_fabrics(parts, first_tokens, conditions(study)).found),
         ("Policy", "with", compare_policies(parts, first_tokens).found),
     ):
         if not found:

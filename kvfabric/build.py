@@ -20,7 +20,7 @@ from emulate.transport import Transport
 from kvfabric.background import sources_of
 from kvfabric.catalogue import catalogues_of
 from kvfabric.deployment import Placed, placed_of, times_of
-from kvfabric.fault import faults_of
+from kvfabric.fault import faults_of, standing
 from kvfabric.hazard import hazards_of
 from kvfabric.network import discipline_of, transport_of
 from kvfabric.override import headrooms_of
@@ -64,7 +64,8 @@ _RATES: Final = {"scale_up": "scale_up_bps", "decode_nic": "decode_nic_bps"}
 class Stage:
     """Everything of a scenario but the policy and the requests; alternatives may share one.
 
-    ``placed`` has every served model, `model` first; ``rules`` say how instances serve.
+    ``placed`` has every served model, `model` first; ``rules`` say how instances serve. ``whole``
+    is the fabric as it is bought, with what faults remove from ``fabric``.
     """
 
     fabric: Fabric
@@ -76,6 +77,7 @@ class Stage:
     faults: tuple[Fault, ...] = ()
     beside: tuple[Beside, ...] = ()
     headrooms: Mapping[int, int] = field(default_factory=dict)
+    whole: Fabric | None = None
 
     @property
     def deployment(self) -> Deployment:
@@ -113,7 +115,8 @@ class Stage:
 
 def stage(scenario: Scenario, source: Source) -> Stage:
     """Build what the scenario names; every refusal carries its place in the file."""
-    fabric = fabric_of(scenario, source)
+    whole = fabric_of(scenario, source)
+    fabric = _standing(scenario, source, whole)
     routes = equal_cost(fabric)
     placed = placed_of(scenario, source, fabric, routes)
     discipline, transport = network_of(scenario, source)
@@ -125,7 +128,9 @@ def stage(scenario: Scenario, source: Source) -> Stage:
     rules = rules_of(scenario.serving)
     with located(source, "network", "overrides"):
         headrooms = headrooms_of(scenario.network.overrides, fabric, discipline)
-    ready = Stage(fabric, routes, placed, rules, discipline, transport, faults, beside, headrooms)
+    ready = Stage(
+        *(fabric, routes, placed, rules, discipline, transport, faults, beside, headrooms), whole
+    )
     with located(source, "network"):
         ready.emulator(scenario.run.emulator, 0)
     return ready
@@ -198,12 +203,21 @@ def network_of(scenario: Scenario, source: Source) -> tuple[Discipline, Transpor
     return discipline, transport
 
 
+def _standing(scenario: Scenario, source: Source, fabric: Fabric) -> Fabric:
+    """The fabric without the links and nodes that faults remove from it."""
+    for number, part in enumerate(scenario.faults):
+        with located(source, "faults", number):
+            fabric = standing(part, fabric)
+    return fabric
+
+
 def _faults(scenario: Scenario, source: Source, fabric: Fabric) -> tuple[Fault, ...]:
     """What befalls the fabric's links; the fluid knows no losses and refuses."""
     found: list[Fault] = []
     for number, part in enumerate(scenario.faults):
         with located(source, "faults", number):
-            if scenario.run.emulator != "packet" and part.kind not in OF_INSTANCES:
+            steady = part.kind == "removed" or part.kind in OF_INSTANCES
+            if scenario.run.emulator != "packet" and not steady:
                 raise FaultError(
                     f"run.emulator {scenario.run.emulator}: knows no faults; write packet"
                 )

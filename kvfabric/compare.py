@@ -35,6 +35,7 @@ from kvfabric.load import Study
 from kvfabric.policy import is_code, kind_of
 from kvfabric.request import RequestsPart
 from kvfabric.run import CellJob, fabric_fact, run_cell
+from kvfabric.scenario import Scenario
 from kvfabric.sweep import sweep
 from topo.error import KvfabricError
 from traffic.trace.registry import shelf, take_over
@@ -171,16 +172,23 @@ def manifest_of(study: Study, jobs: list[CellJob], reproduce: str) -> StudyManif
         scenario_sha256=jobs[0].scenario_sha256,
         fabrics=list(dict.fromkeys(a.fabric for a in study.alternatives)),
         policies=list(dict.fromkeys(a.policy for a in study.alternatives)),
+        varied={a.fabric: dict(a.varied) for a in study.alternatives},
         seeds=list(range(1, seeds + 1)),
         allowed=float(budget.allowed),
         budget_ps=None if budget.handoff is None else int(budget.handoff),
         ttft_ps=None if slo.ttft is None else int(slo.ttft),
         tpot_ps=None if slo.tpot is None else int(slo.tpot),
-        limits=not_modelled(scenario),
+        limits=not_modelled(_with_every_fault(study)),
         versions={"python": platform.python_version(), **{n: version(n) for n in _LIBRARIES}},
         reproduce=[reproduce],
         scenario=study.source.text,
     )
+
+
+def _with_every_fault(study: Study) -> Scenario:
+    """The scenario with what befalls any alternative: what is not modelled is told of them all."""
+    faults = (fault for each in study.alternatives for fault in each.scenario.faults)
+    return msgspec.structs.replace(study.scenario, faults=tuple(dict.fromkeys(faults)))
 
 
 def _digest(study: Study) -> str:

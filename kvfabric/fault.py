@@ -8,33 +8,28 @@ from typing import Literal
 
 from emulate.fault import FOREVER, Fault, FaultError, node_down
 from kvfabric.scenario import FaultPart
+from topo.check import check
 from topo.error import FabricError
-from topo.fabric import Fabric
+from topo.fabric import Fabric, Link
 from topo.unit import show_duration
 
 
 def faults_of(part: FaultPart, fabric: Fabric) -> list[Fault]:
     """The faults of the fabric's links that one entry stands for, none if it is of an instance."""
     kind = part.kind
-    if kind == "fail" or kind == "drain" or kind == "join":
+    if kind == "fail" or kind == "drain" or kind == "join" or kind == "removed":
         return []
-    if part.instance or part.mtbf or part.mttr:
-        raise FaultError(
-            f"kind {kind}: of links and nodes; an instance can fail, drain or join: write one of "
-            "these, or remove instance, mtbf and mttr"
-        )
+    links = _links(part, fabric)
     end = FOREVER if part.until is None else int(part.until)
-    if (part.link is None) == (part.node is None):
-        raise FaultError("a fault needs either `link: [leaf0, spine0]` or `node: spine0`")
     if part.node is not None:
         if kind != "down" or part.direction != "both" or part.share is not None:
-            raise FaultError(f"node {part.node!r}: a node can only be down; write `kind: down`")
-        node = _known(fabric, part.node)
-        return node_down(fabric, node, int(part.start), end)
-    assert part.link is not None
-    first, second = (_known(fabric, name) for name in part.link)
+            raise FaultError(
+                f"node {part.node!r}: a node can only be down or removed; write `kind: down`"
+            )
+        return node_down(fabric, _known(fabric, part.node), int(part.start), end)
+    first = _known(fabric, (part.link or ("", ""))[0])
     turned: dict[str, Literal["both", "forward", "back"]] = {"forward": "back", "back": "forward"}
-    found = [
+    return [
         Fault(
             kind,
             link.index,
@@ -43,13 +38,52 @@ def faults_of(part: FaultPart, fabric: Fabric) -> list[Fault]:
             None if part.share is None else float(part.share),
             part.direction if link.a == first else turned.get(part.direction, "both"),
         )
-        for link in fabric.links
-        if {link.a, link.b} == {first, second}
+        for link in links
     ]
+
+
+def standing(part: FaultPart, fabric: Fabric) -> Fabric:
+    """The fabric without what one entry removes from it; itself for every other kind.
+
+    Refuses what cuts a host off: its instance fails, which is a kind of its own.
+    """
+    if part.kind != "removed":
+        return fabric
+    if part.start or part.until is not None or part.share is not None or part.direction != "both":
+        raise FaultError(
+            "removed: gone for the whole run, in both directions; remove from, until, share and "
+            "direction, or write `kind: down`"
+        )
+    left = fabric.without({link.index for link in _links(part, fabric)})
+    try:
+        check(left)
+    except FabricError as error:
+        raise FaultError(
+            f"{_place(part)} removed cuts hosts off ({error}); write the failure of their "
+            "instances, as {kind: fail, instance: prefill 0}"
+        ) from None
+    return left
+
+
+def _links(part: FaultPart, fabric: Fabric) -> list[Link]:
+    """The cables that an entry names, by both ends or by one node."""
+    if part.instance or part.mtbf or part.mttr:
+        raise FaultError(
+            f"kind {part.kind}: of links and nodes; an instance can fail, drain or join: write one "
+            "of these, or remove instance, mtbf and mttr"
+        )
+    if (part.link is None) == (part.node is None):
+        raise FaultError("a fault needs either `link: [leaf0, spine0]` or `node: spine0`")
+    if part.node is not None:
+        node = _known(fabric, part.node)
+        return [link for link in fabric.links if node in (link.a, link.b)]
+    first, second = part.link or ("", "")
+    ends = {_known(fabric, first), _known(fabric, second)}
+    found = [link for link in fabric.links if {link.a, link.b} == ends]
     if not found:
         raise FaultError(
-            f"link {part.link[0]!r} to {part.link[1]!r}: not joined by a cable; "
-            "`kvfabric topo show` names what is"
+            f"link {first!r} to {second!r}: not joined by a cable; `kvfabric topo show` names what "
+            "is"
         )
     return found
 
@@ -60,8 +94,7 @@ def faults_told(parts: Sequence[FaultPart]) -> str:
 
 
 def _told(part: FaultPart) -> str:
-    joint = {"both": "-", "forward": ">", "back": "<"}[part.direction]
-    words = [part.instance or part.node or f" {joint} ".join(part.link or ()), part.kind]
+    words = [_place(part), part.kind]
     if part.share is not None:
         words.append(f"{part.share * 100:g}%")
     means = (("MTBF", part.mtbf), ("MTTR", part.mttr))
@@ -71,6 +104,11 @@ def _told(part: FaultPart) -> str:
     if part.until is not None:
         words.append(f"until {show_duration(part.until)}")
     return " ".join(words)
+
+
+def _place(part: FaultPart) -> str:
+    joint = {"both": "-", "forward": ">", "back": "<"}[part.direction]
+    return part.instance or part.node or f" {joint} ".join(part.link or ())
 
 
 def _known(fabric: Fabric, name: str) -> int:

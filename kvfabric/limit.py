@@ -1,5 +1,6 @@
 """What a run leaves out, in sentences for its report."""
 
+from analysis.review import UNHURT
 from kvfabric.cache import cache_left_out
 from kvfabric.collective import awaited
 from kvfabric.hazard import befalls
@@ -24,6 +25,10 @@ _CREDITS = (
     "tables and subnet routes are left out."
 )
 _ROUTES = "Routes do not change when a link or switch fails: flows keep their paths and retransmit."
+_REMOVED = (
+    "Routes go round what was removed, from the start: what is lost until they do is not told; "
+    "`kind: down` does."
+)
 _DEATHS = (
     "Instances fail whole and at once; flows that were released cross the fabric to their end; a "
     "retried request is computed anew from its prompt."
@@ -91,6 +96,13 @@ def _of_packets(part: NetworkPart) -> list[str]:
     return [*_PACKET, *(() if part.transport.control == "none" else (_DCQCN,))]
 
 
+def _of_faults(scenario: Scenario) -> list[str]:
+    """What is said of links and switches that fail, or do not."""
+    kinds = {part.kind for part in scenario.faults} - {*OF_INSTANCES}
+    told = [_REMOVED] if "removed" in kinds else []
+    return [*told, _ROUTES] if kinds - {"removed"} else told or [UNHURT]
+
+
 def _pooled(scenario: Scenario) -> bool:
     """Whether prefix blocks cross the fabric."""
     return scenario.cache is not None and scenario.cache.tiers[-1].kind == REMOTE
@@ -114,9 +126,7 @@ def not_modelled(scenario: Scenario) -> list[str]:
         else "Nothing but hand-offs"
         + (" and the pool of prefix blocks" if _pooled(scenario) else "")
         + " crosses the fabric.",
-        _ROUTES
-        if any(part.kind not in OF_INSTANCES for part in scenario.faults)
-        else "No link or switch fails.",
+        *_of_faults(scenario),
         _DEATHS if befalls(scenario) else "No instance fails.",
         *(_FLUID if scenario.run.emulator == "fluid" else _of_packets(scenario.network)),
     ]

@@ -9,13 +9,15 @@ import difflib
 import hashlib
 import itertools
 import re
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, Literal, cast, get_args, get_origin
 
 import msgspec
 from msgspec import Struct
 
+from kvfabric.label import fabric_label, policy_label, setting_label
 from kvfabric.policy import DEFAULT_KIND, PolicyPart, misnamed, part_of, permit
 from kvfabric.quantity import TokenBlock, read_quantity
 from kvfabric.scenario import Scenario
@@ -28,12 +30,17 @@ LEAST_BLOCK_BYTES: Final = 256
 
 @dataclass(frozen=True)
 class Alternative:
-    """One complete scenario of a comparison, with its labels."""
+    """One complete scenario of a comparison, with its labels.
+
+    ``varied`` is what ``fabric`` is made of: the fabric's own label, and by key what else
+    ``compare`` sets beside the policy.
+    """
 
     fabric: str
     policy: str
     scenario: Scenario
     source: Source
+    varied: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -106,15 +113,18 @@ def _alternatives(base: Source, whole: Source, compare: dict[str, Any]) -> list[
     out: list[Alternative] = []
     for choice in itertools.product(*axes):
         source = replace(base, lines=whole.lines)
-        extra: list[str] = []
         for place, value, at in sorted(choice, key=lambda each: len(each[0])):
             source = _mapped(source, place).overlaid(place, value, at)
-        for place, value, _ in choice:
-            if place[0] != "policy" and place != ("fabric",):
-                extra.append(_told(place, value))
         scenario = check(source)
-        fabric = " ".join([fabric_label(scenario), *extra])
-        out.append(Alternative(fabric, policy_label(scenario), scenario, source))
+        extra = {
+            ".".join(map(str, place)): setting_label(place, value, scenario)
+            for place, value, _ in choice
+            if place[0] != "policy" and place != ("fabric",)
+        }
+        own = fabric_label(scenario)
+        fabric = " ".join([own, *extra.values()])
+        varied = {"fabric": own, **extra}
+        out.append(Alternative(fabric, policy_label(scenario), scenario, source, varied))
     _refuse_twins(out, whole)
     return out
 
@@ -142,57 +152,6 @@ def _refuse_twins(alternatives: list[Alternative], whole: Source) -> None:
                 "give one of them a `label`",
             )
         seen.add((a.fabric, a.policy))
-
-
-def _told(place: Place, value: Any) -> str:
-    """What sets an alternative apart, for its label: the key's last part and its value."""
-    if value is None:
-        return f"no {place[-1]}"
-    if isinstance(value, dict) and isinstance(value.get("label"), str):
-        return str(value["label"])
-    if place == ("serving",) and isinstance(value, dict) and "mode" in value:
-        rest = [f"{k}={_shown(v)}" for k, v in value.items() if k != "mode"]
-        return " ".join([str(value["mode"]).replace("_", "-"), *rest])
-    return f"{place[-1]}={_shown(value)}"
-
-
-def _shown(value: Any) -> str:
-    if isinstance(value, dict):
-        return "{" + ", ".join(f"{k}: {_shown(v)}" for k, v in value.items()) + "}"
-    return str(value)
-
-
-_TOLD = (
-    *("k", "leaves", "spines", "groups", "degree", "trunk", "breakout", "gpus_per_server", "pods"),
-    *("rails", "units", "planes", "attach", "a", "p", "h", "wiring", "shape", "q", "seed"),
-)
-"""Keys of a fabric that tell it from another of its family, in the order in which they are told."""
-
-
-def fabric_label(scenario: Scenario) -> str:
-    """The fabric's ``label``, or its family and what sets it apart."""
-    part = scenario.fabric
-    if part.label:
-        return part.label
-    told = [part.family.replace("_", "-")]
-    if part.oversubscription is not None:
-        told.append(f"{part.oversubscription:g}:1")
-    for key in _TOLD:
-        value = getattr(part, key)
-        if value is not None:
-            shown = "x".join(map(str, value)) if isinstance(value, tuple) else value
-            told.append(f"{key}={shown}")
-    return " ".join(told)
-
-
-def policy_label(scenario: Scenario) -> str:
-    """The policy's ``label``, or its kind and parameters."""
-    if isinstance(scenario.policy, dict) and "label" in scenario.policy:
-        return str(scenario.policy["label"])
-    if isinstance(scenario.policy, str):
-        return scenario.policy
-    told = [f"{k}={_shown(v)}" for k, v in scenario.policy.items() if k != "kind"]
-    return " ".join([scenario.policy_kind, *told])
 
 
 _AT = re.compile(r" - at `(?:key in )?\$([^`]*)`$")

@@ -272,9 +272,9 @@ def nic_rate(fabric: Fabric) -> int:
 
 
 def fabric_fact(ready: Stage) -> FabricFact:
-    """What the fabric consists of, costs and can carry."""
+    """What the fabric consists of and costs as bought, and can carry as it stands."""
     fabric = ready.fabric
-    parts = bom(fabric)
+    parts = bom(ready.whole or fabric)
     cycle = dependency_cycle(fabric, ready.routes, handoff_pairs(fabric))
     return FabricFact(
         hosts=len(fabric.hosts),

@@ -239,10 +239,11 @@ class FaultPart(Part, frozen=True):
 
     ``forward`` is from the first of the two names to the second; cables in parallel between them
     are all meant. ``share`` is what is left of the rate (degraded) or is lost (lossy). ``mtbf`` and
-    ``mttr`` draw the failures of one instance, or of all of a side, ``instance: prefill``.
+    ``mttr`` draw the failures of one instance, or of all of a side, ``instance: prefill``. What is
+    ``removed`` is gone from the start, and routes go round it.
     """
 
-    kind: Literal["down", "degraded", "lossy", "storm", "fail", "drain", "join"]
+    kind: Literal["down", "degraded", "lossy", "storm", "removed", "fail", "drain", "join"]
     link: tuple[str, str] | None = None
     node: str | None = None
     start: Duration = written(Duration, "0us", name="from")

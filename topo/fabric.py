@@ -7,6 +7,7 @@ and the telemetry all speak of ports by that number. A node's ports are contiguo
 in which its links were connected.
 """
 
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cached_property
@@ -178,6 +179,30 @@ class Fabric:
         other.links = list(self.links)
         other._by_name = dict(self._by_name)
         other._degree = list(self._degree)
+        return other
+
+    def without(self, links: Collection[int]) -> "Fabric":
+        """The fabric with these links (by index) taken out: all nodes stay, and the links and ports
+        that are left are numbered anew, in the same order.
+
+        >>> from topo.family.registry import build
+        >>> whole = build("leaf_spine", {"hosts": 4, "leaves": 2, "spines": 2})
+        >>> cut = whole.without({link.index for link in whole.links if link.b == link.a + 2})
+        >>> len(cut.nodes) == len(whole.nodes), len(whole.links) - len(cut.links) > 0
+        (True, True)
+        """
+        other = Fabric(self.family, name=self.name)
+        for node in self.nodes:
+            other._add(node)
+        for link in self.links:
+            if link.index not in links:
+                other.connect(
+                    link.a,
+                    link.b,
+                    rate_bps=link.rate_bps,
+                    length_m=link.length_m,
+                    delay_ps=link.delay_ps,
+                )
         return other
 
     # -- reading --------------------------------------------------------------------------------

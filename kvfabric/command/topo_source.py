@@ -66,6 +66,8 @@ _SILENT = ("nic", "switch_rate", "ports", "cable")
 """What is taken where a file is silent."""
 _POOLS = ("prefill", "decode", "by")
 """What gives roles to a file that has none."""
+_SHAPING = ("fabric", "placement")
+"""The keys of a scenario that make its fabric."""
 _SIZING = (
     *(*_SILENT, *_POOLS, "keys", "gpus_per_server", "buffer", "breakout", "oversubscription"),
 )
@@ -223,6 +225,9 @@ def _of_scenario(path: str) -> list[tuple[str, Fabric]]:
 
     found: dict[str, Fabric] = {}
     for a in load(path).alternatives:
-        if a.fabric not in found:
-            found[a.fabric] = fabric_of(a.scenario, a.source)
+        # what faults, loads and other settings change is not the fabric
+        told = (text for key, text in a.varied.items() if key.partition(".")[0] in _SHAPING)
+        label = " ".join(told)
+        if label not in found:
+            found[label] = fabric_of(a.scenario, a.source)
     return list(found.items())

@@ -8,10 +8,11 @@ from emulate.fault import FOREVER
 from kvfabric.build import stage
 from kvfabric.limit import not_modelled
 from kvfabric.load import load
-from kvfabric.run import settings_of
+from kvfabric.run import fabric_fact, settings_of
 from kvfabric.source import ScenarioError
 from topo.unit import PS_PER_MS
 
+NIC_BPS = 100 * 10**9
 TEXT = """\
 name: fault
 fabric: {family: leaf_spine, nic: 100Gbps, switch: {ports: 8, rate: 100Gbps}}
@@ -95,3 +96,65 @@ def test_a_fault_that_cannot_be_is_refused_with_its_place(
 def test_the_fluid_refuses_faults(tmp_path: Path) -> None:
     with pytest.raises(ScenarioError, match="knows no faults; write packet"):
         staged(tmp_path, "[{kind: down, node: spine0}]", emulator="fluid")
+
+
+def test_what_is_removed_is_gone_from_the_fabric_and_from_its_routes(tmp_path: Path) -> None:
+    scenario, ready = staged(tmp_path, "[{kind: removed, node: spine0}]")
+    assert ready.whole is not None
+    gone = ready.fabric.node("spine0").index
+    assert len(ready.fabric.nodes) == len(ready.whole.nodes)
+    assert not [link for link in ready.fabric.links if gone in (link.a, link.b)]
+    assert not ready.faults
+    source, sink = (ready.fabric.hosts[i].index for i in (0, -1))
+    crossed = {
+        int(ready.routes.owner[port]) for path in ready.routes.paths(source, sink) for port in path
+    }
+    assert gone not in crossed
+    assert crossed
+    assert settings_of(scenario, ready)["faults"] == "spine0 removed"
+
+
+def test_a_fabric_with_something_removed_costs_what_it_did_and_carries_less(tmp_path: Path) -> None:
+    _, ready = staged(tmp_path, "[{kind: removed, link: [leaf0, spine0]}]")
+    _, sound = staged(tmp_path, "[]")
+    left, whole = fabric_fact(ready), fabric_fact(sound)
+    assert (left.cost_usd, left.switch_cables) == (whole.cost_usd, whole.switch_cables)
+    assert len(ready.fabric.links) < len(sound.fabric.links)
+    assert left.mu_bps == whole.mu_bps - 2 * NIC_BPS  # two cables
+
+
+def test_removals_are_said_to_have_rerouted_and_outages_not(tmp_path: Path) -> None:
+    scenario, _ = staged(tmp_path, "[{kind: removed, node: spine0}]")
+    told = " ".join(not_modelled(scenario))
+    assert "Routes go round what was removed" in told
+    assert "Routes do not change" not in told
+    assert "No link or switch fails" not in told
+    both = "[{kind: removed, node: spine0}, {kind: down, node: spine1}]"
+    scenario, _ = staged(tmp_path, both)
+    told = " ".join(not_modelled(scenario))
+    assert "Routes go round" in told
+    assert "Routes do not change" in told
+
+
+def test_the_fluid_knows_a_fabric_with_something_removed(tmp_path: Path) -> None:
+    _, ready = staged(tmp_path, "[{kind: removed, node: spine0}]", emulator="fluid")
+    assert ready.emulator("fluid", 1) is not None
+
+
+@pytest.mark.parametrize(
+    ("faults", "word"),
+    [
+        ("[{kind: removed, node: leaf0}]", "removed cuts hosts off .* instance: prefill 0"),
+        ("[{kind: removed, link: [leaf0, h0]}]", "removed cuts hosts off"),
+        ("[{kind: removed, node: spine0, from: 1ms}]", "gone for the whole run"),
+        ("[{kind: removed, link: [leaf0, spine0], share: 5%}]", "gone for the whole run"),
+        ("[{kind: removed, link: [leaf0, leaf1]}]", "not joined by a cable"),
+    ],
+)
+def test_a_removal_that_cannot_be_is_refused_with_its_place(
+    tmp_path: Path, faults: str, word: str
+) -> None:
+    with pytest.raises(ScenarioError, match=word) as refusal:
+        staged(tmp_path, faults)
+    assert "\n" not in str(refusal.value)
+    assert ":9: " in str(refusal.value)

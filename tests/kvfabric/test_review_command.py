@@ -15,7 +15,9 @@ from kvfabric.load import load
 
 
 def test_the_commands_of_the_review_exist_with_their_options() -> None:
-    study = cast("StudyManifest", SimpleNamespace(reproduce=[], limits=[]))
+    study = cast(
+        "StudyManifest", SimpleNamespace(reproduce=[], limits=[], fabrics=["f"], varied={})
+    )
     lines = [shlex.split(where) for _, where in elsewhere(study).rows if "kvfabric" in where]
     assert len(lines) >= 6
     for _, *words in lines:

@@ -1,0 +1,103 @@
+"""What a design meets and does not choose: the load, and the loss of a link or switch.
+
+A comparison may vary both, as alternatives of their own. A design, one fabric with one policy, is
+then judged by all of them together: it passes when it passes under each, and what is told of it is
+its worst case. Which of the alternatives belong together stands in the study's manifest
+(`StudyManifest.varied`); in results without it every fabric label is a design of its own.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from analysis.record import StudyManifest
+from analysis.summary import MET, MISSED, Summary
+
+LOADS: Final = ("requests.arrivals.rate", "requests.trace.scale_rate", "requests.closed.users")
+"""Keys of a scenario that set how much is asked."""
+
+LOSSES: Final = ("faults",)
+"""Keys that set what is out of order."""
+
+HEALTHY: Final = "no faults"
+"""The condition in which nothing is out of order."""
+
+_RANK: Final = {MISSED: 2, MET: 0}
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """What a fabric label is made of: the design's own part, the load and the loss, "" for none."""
+
+    design: str
+    load: str = ""
+    loss: str = ""
+
+    @property
+    def text(self) -> str:
+        """Load and loss in words; empty where the comparison varies neither."""
+        return ", ".join(part for part in (self.load, self.loss) if part)
+
+
+def conditions(study: StudyManifest) -> dict[str, Condition]:
+    """Where each fabric label of a study stands."""
+    found = {}
+    for label in study.fabrics:
+        parts = study.varied.get(label, {"fabric": label})
+        design = [text for key, text in parts.items() if key not in LOADS + LOSSES]
+        load = [parts[key] for key in LOADS if key in parts]
+        loss = [parts[key] for key in LOSSES if key in parts]
+        found[label] = Condition(" ".join(design), ", ".join(load), ", ".join(loss))
+    return found
+
+
+def at(where: Mapping[str, Condition], fabric: str) -> Condition:
+    """Where a fabric label stands; one that is not told of is a design of its own."""
+    return where.get(fabric, Condition(fabric))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Case:
+    """A design under all its conditions, in the study's order; ``worst`` decides about it."""
+
+    design: str
+    policy: str
+    rows: tuple[Summary, ...]
+    worst: Summary
+
+    @property
+    def passes(self) -> bool:
+        """Whether it meets the budget under every condition."""
+        return all(row.verdict == MET for row in self.rows)
+
+    @property
+    def met(self) -> int:
+        """Under how many conditions it meets the budget."""
+        return sum(row.verdict == MET for row in self.rows)
+
+
+def cases(rows: Sequence[Summary], where: Mapping[str, Condition]) -> list[Case]:
+    """The designs of a study, in its order; ``where`` is that of `conditions`."""
+    held: dict[tuple[str, str], list[Summary]] = {}
+    for row in rows:
+        held.setdefault((at(where, row.fabric).design, row.policy), []).append(row)
+    return [Case(*key, tuple(mine), max(mine, key=_badness)) for key, mine in held.items()]
+
+
+def everywhere(where: Mapping[str, Condition]) -> str:
+    """What a budget is asked to be met at, to be put behind it; empty for one condition."""
+    told = []
+    if len({one.load for one in where.values()}) > 1:
+        told.append(" at every load compared")
+    if len({one.loss for one in where.values()}) > 1:
+        told.append(" under every fault compared")
+    return " and".join(told)
+
+
+def _badness(row: Summary) -> tuple[int, float, float]:
+    """What ran ranks by its verdict, its share over budget and its tail; what did not comes last,
+    since it tells nothing that could decide."""
+    if row.over is None:
+        return (-1, 0.0, 0.0)
+    tail = row.tail.value if row.tail is not None else row.median
+    return (_RANK.get(row.verdict, 1), row.over.value, tail)

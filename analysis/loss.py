@@ -1,0 +1,156 @@
+"""N-1: what the loss of one link or switch does to the tail, loss by loss against the whole fabric.
+
+Each loss is held against the same design, load and policy without faults, on the same requests:
+the difference of the tail is paired over the seeds (`analysis.pairing`). A loss for a while shows
+what happens until routes change, and one for good what is left after they have.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import inf, isfinite, nan
+
+from analysis.breakdown import Breakdown
+from analysis.condition import HEALTHY, Condition, at, conditions
+from analysis.pairing import Paired, paired_quantile
+from analysis.record import StudyManifest
+from analysis.summary import Floats, Sample, Summary, tail_name
+from analysis.wording import NONE, duration, percent, share_span, times
+from analysis.wording import between as within
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Loss:
+    """One loss: what is lost, the row of the alternative with it, the difference of its tail from
+    that of the whole fabric (None where either has none, or never ended), and the max-flow left of
+    what stands for the whole run."""
+
+    what: str
+    row: Summary
+    more: Paired | None
+    left: float
+
+    @property
+    def tail(self) -> float:
+        """The tail with the loss, ps; infinite where it never ended, NaN where n carries none."""
+        return self.row.tail.value if self.row.tail is not None else nan
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Losses:
+    """The losses of one design, load and policy, the largest tail first, and its healthy row."""
+
+    fabric: str
+    policy: str
+    healthy: Summary
+    each: tuple[Loss, ...]
+
+    def times(self, loss: Loss) -> float:
+        """The tail with a loss over that without any; NaN where either has none."""
+        whole = self.healthy.tail.value if self.healthy.tail is not None else nan
+        return loss.tail / whole if whole and isfinite(whole) else nan
+
+
+def losses(parts: Sequence[Sample], rows: Sequence[Summary], study: StudyManifest) -> list[Losses]:
+    """The losses of every alternative that also ran without faults, in the study's order."""
+    where = conditions(study)
+    held: dict[tuple[str, str], list[tuple[str, Sample, Summary]]] = {}
+    ran = {(part.fabric, part.policy): part for part in parts}
+    for row in rows:
+        one, sample = at(where, row.fabric), ran.get((row.fabric, row.policy))
+        if one.loss and sample is not None:
+            held.setdefault((_named(one), row.policy), []).append((one.loss, sample, row))
+    made = []
+    for key, mine in held.items():
+        whole = next(((s, row) for loss, s, row in mine if loss == HEALTHY), None)
+        if whole is None or whole[1].over is None or len(mine) < 2:
+            continue
+        each = [_loss(*one, *whole) for one in mine if one[0] != HEALTHY]
+        made.append(Losses(*key, whole[1], tuple(sorted(each, key=_size, reverse=True))))
+    return made
+
+
+def _named(one: Condition) -> str:
+    return ", ".join(part for part in (one.design, one.load) if part)
+
+
+def _size(loss: Loss) -> float:
+    return -inf if loss.row.over is None else loss.tail if loss.tail == loss.tail else 0.0
+
+
+def _loss(what: str, sample: Sample, row: Summary, healthy: Sample, whole: Summary) -> Loss:
+    q = row.q if row.tail is not None and whole.tail is not None else None
+    more = paired_quantile(_durations(healthy), _durations(sample), q) if q is not None else None
+    left, most = (one.facts.mu_bps if one.facts else 0 for one in (row, whole))
+    return Loss(what, row, more, left / most if most else nan)
+
+
+def _durations(sample: Sample) -> dict[int, Floats]:
+    return {seed: sample.handoffs[place].duration for seed, place in sample.seeds().items()}
+
+
+def table(parts: Sequence[Sample], rows: Sequence[Summary], study: StudyManifest) -> Breakdown:
+    """Every loss of every alternative, one row each; no rows where none was compared."""
+    told = []
+    for mine in losses(parts, rows, study):
+        told.append((mine.fabric, mine.policy, HEALTHY, NONE, *_told(mine.healthy), NONE, NONE))
+        for loss in mine.each:
+            change = NONE
+            if loss.more is not None:
+                gap = loss.more.gap
+                span = within(_signed(gap.low), _signed(gap.high), gap)
+                change = f"{_signed(gap.value)} ({span})"
+            told.append(
+                (
+                    *(mine.fabric, mine.policy, loss.what, percent(loss.left)),
+                    *(*_told(loss.row), times(mine.times(loss)), change),
+                )
+            )
+    q = tail_name(rows)
+    return Breakdown(
+        "Losses, N-1",
+        "Each loss against the same alternative without faults, paired over the seeds; 95 % "
+        "intervals. Max-flow left: of what stands for the whole run; what is down or slow for a "
+        "while is not counted. What is removed is gone from the start and routes go round it; "
+        "what is down loses what is sent to it, since routes do not change.",
+        (
+            *("fabric", "policy", "lost", "max-flow left", "verdict", f"{q} hand-off"),
+            *("over budget (95 %)", "of the whole", f"{q} longer by (95 %)"),
+        ),
+        tuple(told),
+    )
+
+
+def _told(row: Summary) -> tuple[str, str, str]:
+    tail = duration(row.tail.value) if row.tail is not None else NONE
+    over = f"{percent(row.over.value)} ({share_span(row.over)})" if row.over else row.reason
+    return row.verdict, tail, over
+
+
+def _signed(ps: float) -> str:
+    """A difference with its sign.
+
+    >>> _signed(-1.5e9), _signed(2e6)
+    ('-1.5 ms', '+2 us')
+    """
+    return ("-" if ps < 0 else "+") + duration(abs(ps)) if isfinite(ps) else str(ps)
+
+
+def sentences(
+    parts: Sequence[Sample], rows: Sequence[Summary], study: StudyManifest, most: int = 3
+) -> list[str]:
+    """The worst loss of each alternative in words; of the first few where there are many."""
+    told = []
+    for mine in losses(parts, rows, study):
+        ran = [loss for loss in mine.each if loss.row.over is not None]
+        if not ran:
+            continue
+        worst, q = ran[0], tail_name(rows)
+        ratio = mine.times(worst)
+        tail = f"{q} {duration(worst.tail)}" if worst.tail == worst.tail else "no tail"
+        grown = f", {times(ratio)} that of the whole fabric" if isfinite(ratio) else ""
+        over = percent(worst.row.over.value) if worst.row.over is not None else NONE
+        told.append(
+            f"N-1: the worst of {len(ran)} losses for {mine.fabric} with {mine.policy} is "
+            f"{worst.what}: {tail}{grown}; {over} over budget."
+        )
+    return told[:most]

@@ -1,0 +1,178 @@
+"""N-1 as a tornado: for each loss a bar from the tail of the whole fabric to that with the loss.
+
+One panel a fabric, losses sorted by what they do in the worst panel, a bar a policy; the same axes
+in all. Bars end at the tail, so that the budget is one line; whiskers are the 95 % interval of the
+tail with the loss. A tail that never ended goes to the edge and says so.
+"""
+
+from collections.abc import Sequence
+from math import inf, isfinite
+from typing import TYPE_CHECKING
+
+from analysis.loss import Loss, Losses
+from analysis.plot.style import INK, SERIES, Plot, blank, label, labels, styled
+from analysis.record import StudyManifest
+from analysis.summary import MET, tail_name
+from analysis.wording import percent, times
+from topo.unit import PS_PER_MS
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+_ROOM = 1.45
+"""How far the axis goes beyond the longest bar, for what is written at its end."""
+
+
+def tornado(every: Sequence[Losses], study: StudyManifest) -> Plot:
+    """The figure of the losses of `analysis.loss.losses`."""
+    fabrics = list(dict.fromkeys(mine.fabric for mine in every))
+    policies = [name for name in study.policies if any(m.policy == name for m in every)]
+    order = _order(every)
+    q = tail_name([mine.healthy for mine in every])
+    most = _most(every, study)
+    named, shown = labels(order, 40), labels(fabrics, 44)
+    bar = 0.8 / len(policies)
+    with styled():
+        tall = max(0.3, 0.2 * len(policies)) * len(order)
+        figure = blank(8.6, (tall + 0.85) * len(fabrics) + 0.8)
+        grid = figure.subplots(len(fabrics), 1, sharex=True, squeeze=False)[:, 0]
+        for axes, fabric in zip(grid, fabrics, strict=True):
+            mine = [one for one in every if one.fabric == fabric]
+            for one in mine:
+                series = policies.index(one.policy)
+                shift = (series - (len(policies) - 1) / 2) * bar
+                for loss in one.each:
+                    y = order.index(loss.what) + shift
+                    _bar(axes, one, loss, y, bar, SERIES[series % len(SERIES)], most)
+                _whole(axes, one, SERIES[series % len(SERIES)])
+            axes.set_yticks(range(len(order)), [named[what] for what in order])
+            axes.set_ylim(len(order) - 0.45, -0.55)
+            axes.set_xlim(0, most * _ROOM)
+            axes.grid(visible=False, axis="y")
+            axes.set_title(f"{shown[fabric]}\n{_says(mine)}")
+            if study.budget_ps is not None:
+                _budget(axes, study.budget_ps / PS_PER_MS)
+        grid[-1].set_xlabel(f"{q} hand-off time (ms)")
+        if len(policies) > 1:
+            _legend(figure, policies)
+    return Plot(
+        "losses",
+        f"{q} hand-off time after each loss: a bar from that of the whole fabric (dotted) to that "
+        "with the loss, the largest on top, with 95 % intervals; at its end how many times the "
+        "whole fabric's it is, and the share over budget.",
+        figure,
+        (
+            *("fabric", "policy", "lost", "max_flow_left", "healthy_tail_ms", "tail_ms"),
+            *("tail_low_ms", "tail_high_ms", "times", "over_budget", "verdict"),
+        ),
+        tuple(_row(mine, loss) for mine in every for loss in mine.each),
+    )
+
+
+def _order(every: Sequence[Losses]) -> list[str]:
+    """All losses, that with the largest tail anywhere first."""
+    sizes: dict[str, float] = {}
+    for mine in every:
+        for loss in mine.each:
+            tail = loss.tail if loss.tail == loss.tail else 0.0
+            sizes[loss.what] = max(tail, sizes.get(loss.what, 0.0))
+    return sorted(sizes, key=lambda what: -sizes[what])
+
+
+def _most(every: Sequence[Losses], study: StudyManifest) -> float:
+    """The largest tail, healthy or not, and the budget, ms."""
+    known = [study.budget_ps / PS_PER_MS] if study.budget_ps else []
+    for mine in every:
+        rows = [mine.healthy, *(loss.row for loss in mine.each)]
+        tails = [row.tail.value / PS_PER_MS for row in rows if row.tail is not None]
+        known += [tail for tail in tails if isfinite(tail)]
+    return max(known, default=1.0)
+
+
+def _ms(losses: Losses) -> float | None:
+    whole = losses.healthy.tail
+    return whole.value / PS_PER_MS if whole is not None and isfinite(whole.value) else None
+
+
+def _bar(
+    axes: "Axes", mine: Losses, loss: Loss, y: float, height: float, tint: str, most: float
+) -> None:
+    whole, tail = _ms(mine), loss.row.tail
+    if loss.row.over is None:
+        axes.text(0, y, f" {loss.row.verdict}", va="center", fontsize=7)
+        return
+    over = f"{percent(loss.row.over.value)} over"
+    if whole is None or tail is None:
+        axes.text(0, y, f" too few for a tail, {over}", va="center", fontsize=7)
+        return
+    end = min(tail.value / PS_PER_MS, most)
+    axes.barh([y], [end - whole], left=whole, height=0.85 * height, color=tint)
+    reach = end
+    if isfinite(tail.value):
+        low, high = tail.low / PS_PER_MS, min(tail.high / PS_PER_MS, 1.08 * most)
+        if tail.high == inf:
+            axes.plot([high], [y], ">", color=INK, markersize=4)
+        reach = max(end, high)
+        axes.plot([max(0.0, low), high], [y, y], color=INK, linewidth=0.8)
+        grown = times(mine.times(loss))
+    else:
+        grown = "never finished"
+    axes.annotate(
+        f"{grown}, {over}",
+        (max(reach, whole), y),
+        xytext=(4, 0),
+        textcoords="offset points",
+        va="center",
+        fontsize=7,
+        color=INK,
+        bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.3, "alpha": 0.8},
+    )
+
+
+def _whole(axes: "Axes", mine: Losses, tint: str) -> None:
+    whole = _ms(mine)
+    if whole is not None:
+        axes.axvline(whole, color=tint, linewidth=1.2, linestyle=(0, (1, 1.2)))
+
+
+def _budget(axes: "Axes", budget: float) -> None:
+    axes.axvline(budget, color=INK, linewidth=1.0)
+    axes.annotate(
+        f"budget {budget:g} ms",
+        (budget, 0),
+        xycoords=("data", "axes fraction"),
+        xytext=(3, 3),
+        textcoords="offset points",
+        fontsize=7,
+        bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.5, "alpha": 0.8},
+    )
+
+
+def _says(mine: Sequence[Losses]) -> str:
+    """What to see: the worst loss, and how many of all keep to the budget."""
+    each = [loss for one in mine for loss in one.each]
+    kept = sum(loss.row.verdict == MET for loss in each)
+    worst = max(each, key=lambda loss: loss.tail if loss.tail == loss.tail else 0.0)
+    return f"{kept} of {len(each)} within the budget, worst: {label(worst.what, 50)}"
+
+
+def _row(mine: Losses, loss: Loss) -> tuple[object, ...]:
+    tail, over = loss.row.tail, loss.row.over
+    ends = (tail.value, tail.low, tail.high) if tail is not None else (None,) * 3
+    return (
+        *(mine.fabric, mine.policy, loss.what, loss.left, _ms(mine)),
+        *(None if end is None else end / PS_PER_MS for end in ends),
+        *(mine.times(loss), over.value if over is not None else None, loss.row.verdict),
+    )
+
+
+def _legend(figure: "Figure", policies: Sequence[str]) -> None:
+    from matplotlib.patches import Patch
+
+    named = labels(policies)
+    handles = [
+        Patch(color=SERIES[place % len(SERIES)], label=named[policy])
+        for place, policy in enumerate(policies)
+    ]
+    figure.legend(handles=handles, loc="outside lower center", ncols=4)

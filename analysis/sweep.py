@@ -1,0 +1,171 @@
+"""The load sweep: how tail and share over budget move with the load, and where the budget breaks.
+
+The knee of an alternative is told as a bracket: the highest load up to which every load compared
+met the budget, and the next one, which is not shown to. Between the two nothing was looked at.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import isfinite, nan
+
+import numpy as np
+
+from analysis import backlog
+from analysis.breakdown import Breakdown
+from analysis.condition import Condition, at, conditions
+from analysis.record import StudyManifest
+from analysis.review import offered_bps
+from analysis.service import offered_per_s
+from analysis.summary import MET, Sample, Summary, tail_name
+from analysis.wording import NONE, duration, duration_span, percent, share_span
+
+_KNEE = ("met up to", "of max-flow", "not shown at", "there")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Point:
+    """One load of a curve: its label, requests/s offered after the warm-up (mean over the seeds),
+    payload offered over the fabric's max-flow, and whether prefill fell behind the arrivals."""
+
+    load: str
+    rate_per_s: float
+    share: float
+    behind: bool
+    row: Summary
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Curve:
+    """One design and policy over the loads that were compared, ascending; two at least."""
+
+    fabric: str
+    policy: str
+    points: tuple[Point, ...]
+
+    @property
+    def knee(self) -> tuple[Point | None, Point | None]:
+        """The last load up to which all met the budget, and the next; None where there is none."""
+        met = 0
+        while met < len(self.points) and self.points[met].row.verdict == MET:
+            met += 1
+        low = self.points[met - 1] if met else None
+        return low, self.points[met] if met < len(self.points) else None
+
+
+def curves(parts: Sequence[Sample], rows: Sequence[Summary], study: StudyManifest) -> list[Curve]:
+    """Every design and policy that ran under several loads, in the study's order."""
+    where = conditions(study)
+    held: dict[tuple[str, str], list[Point]] = {}
+    ran = {(part.fabric, part.policy): part for part in parts}
+    for row in rows:
+        one, sample = at(where, row.fabric), ran.get((row.fabric, row.policy))
+        if one.load and row.over is not None and sample is not None:
+            held.setdefault((_named(one), row.policy), []).append(_point(one.load, sample, row))
+    return [
+        Curve(*key, tuple(sorted(points, key=lambda point: point.rate_per_s)))
+        for key, points in held.items()
+        if len(points) > 1
+    ]
+
+
+def _named(one: Condition) -> str:
+    return ", ".join(part for part in (one.design, one.loss) if part)
+
+
+def _point(load: str, sample: Sample, row: Summary) -> Point:
+    rates = [rate for cell in sample.cells if isfinite(rate := offered_per_s(cell))]
+    bits = [bps for cell in sample.cells if isfinite(bps := offered_bps(cell))]
+    most = row.facts.mu_bps if row.facts is not None else 0
+    waits = [backlog.waiting(cell) for cell in sample.cells]
+    return Point(
+        load,
+        float(np.mean(rates)) if rates else nan,
+        float(np.mean(bits)) / most if bits and most else nan,
+        bool(waits) and float(np.mean(waits)) > backlog.WAITING,
+        row,
+    )
+
+
+def knees(parts: Sequence[Sample], rows: Sequence[Summary], study: StudyManifest) -> Breakdown:
+    """Up to which load each alternative meets the budget; no rows without a sweep."""
+    told = []
+    for curve in curves(parts, rows, study):
+        low, high = curve.knee
+        told.append(
+            (
+                *(curve.fabric, curve.policy),
+                *(low.load if low else "none compared", percent(low.share) if low else NONE),
+                *(high.load if high else "none compared", _state(high) if high else NONE),
+            )
+        )
+    return Breakdown(
+        "Up to which load the budget is met",
+        "The highest load up to which every load compared met the budget, and the next one, which "
+        "is not shown to. Between the two nothing was looked at; `kvfabric goodput` searches for "
+        "the load at which objectives of requests are missed.",
+        ("fabric", "policy", *_KNEE),
+        tuple(told),
+    )
+
+
+def loads(parts: Sequence[Sample], rows: Sequence[Summary], study: StudyManifest) -> Breakdown:
+    """Every point of the sweep, one row each; no rows without a sweep."""
+    told = []
+    for curve in curves(parts, rows, study):
+        for point in curve.points:
+            row = point.row
+            tail = f"{duration(row.tail.value)} ({duration_span(row.tail)})" if row.tail else NONE
+            over = f"{percent(row.over.value)} ({share_span(row.over)})" if row.over else NONE
+            told.append(
+                (
+                    *(curve.fabric, curve.policy, point.load, _rate(point), percent(point.share)),
+                    *(duration(row.median), tail, over, _state(point)),
+                )
+            )
+    return Breakdown(
+        "Hand-offs by load",
+        "Requests offered a second after the warm-up, mean over the seeds; payload of the "
+        "hand-offs over the max-flow from prefill to decode. Where prefill falls behind, it spaces "
+        "the hand-offs, which then see less than the load.",
+        (
+            *("fabric", "policy", "load", "requests/s", "of max-flow", "P50 hand-off"),
+            *(f"{tail_name(rows)} hand-off (95 %)", "over budget (95 %)", "verdict"),
+        ),
+        tuple(told),
+    )
+
+
+def sentences(
+    parts: Sequence[Sample], rows: Sequence[Summary], study: StudyManifest, most: int = 3
+) -> list[str]:
+    """The knees in words: of each curve, or of the first and last to break where there are many."""
+    every = curves(parts, rows, study)
+    if len(every) > most:
+        ranked = sorted(every, key=lambda curve: _height(curve.knee[0]))
+        every = [ranked[-1], ranked[0]]
+    return [_sentence(curve) for curve in every]
+
+
+def _height(point: Point | None) -> float:
+    return point.rate_per_s if point is not None else 0.0
+
+
+def _sentence(curve: Curve) -> str:
+    low, high = curve.knee
+    name = f"{curve.fabric} with {curve.policy}"
+    told = high.load if high is not None else NONE
+    if low is None:
+        return f"Load: {name} is not shown to meet the budget at the least load, {told}."
+    share = f" ({percent(low.share)} of the max-flow)" if isfinite(low.share) else ""
+    up_to = f"Load: {name} meets the budget up to {low.load}{share}"
+    if high is None:
+        return f"{up_to}, the highest compared."
+    return f"{up_to}; at {told}, the next compared, it is {_state(high)}."
+
+
+def _rate(point: Point) -> str:
+    return f"{point.rate_per_s:,.4g}" if isfinite(point.rate_per_s) else NONE
+
+
+def _state(point: Point) -> str:
+    return point.row.verdict + (", prefill fell behind" if point.behind else "")

@@ -1,0 +1,73 @@
+"""What an alternative is called: its fabric, what sets it apart from others, and its policy.
+
+Labels name the cells of a study and stand in every table and figure, so that they are short, in
+words where a value is none, and the same for the same scenario.
+"""
+
+from typing import Any, Final
+
+from analysis.condition import HEALTHY
+from kvfabric.fault import faults_told
+from kvfabric.scenario import Scenario
+from kvfabric.source import Place
+
+FAULTS: Final[Place] = ("faults",)
+
+_TOLD: Final = (
+    *("k", "leaves", "spines", "groups", "degree", "trunk", "breakout", "gpus_per_server", "pods"),
+    *("rails", "units", "planes", "attach", "a", "p", "h", "wiring", "shape", "q", "seed"),
+)
+"""Keys of a fabric that tell it from another of its family, in the order in which they are told."""
+
+
+def fabric_label(scenario: Scenario) -> str:
+    """The fabric's ``label``, or its family and what sets it apart."""
+    part = scenario.fabric
+    if part.label:
+        return part.label
+    told = [part.family.replace("_", "-")]
+    if part.oversubscription is not None:
+        told.append(f"{part.oversubscription:g}:1")
+    for key in _TOLD:
+        value = getattr(part, key)
+        if value is not None:
+            shown = "x".join(map(str, value)) if isinstance(value, tuple) else value
+            told.append(f"{key}={shown}")
+    return " ".join(told)
+
+
+def policy_label(scenario: Scenario) -> str:
+    """The policy's ``label``, or its kind and parameters."""
+    if isinstance(scenario.policy, dict) and "label" in scenario.policy:
+        return str(scenario.policy["label"])
+    if isinstance(scenario.policy, str):
+        return scenario.policy
+    told = [f"{k}={_shown(v)}" for k, v in scenario.policy.items() if k != "kind"]
+    return " ".join([scenario.policy_kind, *told])
+
+
+def setting_label(place: Place, value: Any, scenario: Scenario) -> str:
+    """What ``compare`` sets at a place: the key's last part and its value, or the faults in words.
+
+    ``scenario`` is the alternative that it is set in.
+    """
+    if place == FAULTS:
+        return faults_told(scenario.faults) if scenario.faults else HEALTHY
+    if value is None or value is False:
+        return f"no {place[-1]}"
+    if value is True:
+        return str(place[-1])
+    if isinstance(value, dict) and isinstance(value.get("label"), str):
+        return str(value["label"])
+    if place == ("serving",) and isinstance(value, dict) and "mode" in value:
+        rest = [f"{k}={_shown(v)}" for k, v in value.items() if k != "mode"]
+        return " ".join([str(value["mode"]).replace("_", "-"), *rest])
+    return f"{place[-1]}={_shown(value)}"
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{k}: {_shown(v)}" for k, v in value.items()) + "}"
+    if isinstance(value, list):
+        return "[" + ", ".join(map(_shown, value)) + "]"
+    return str(value)

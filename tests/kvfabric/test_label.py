@@ -1,0 +1,82 @@
+"""Labels of alternatives: short, in words, and taken apart again in the study's manifest."""
+
+from pathlib import Path
+
+import pytest
+
+from analysis.condition import HEALTHY, conditions
+from kvfabric.compare import jobs_of, manifest_of
+from kvfabric.load import load
+
+TEXT = """\
+name: label
+fabric: {family: leaf_spine, label: tree, nic: 100Gbps, switch: {ports: 8, rate: 100Gbps}}
+placement: {prefill: 8, decode: 8}
+model: gpt-oss-120b
+gpu: H100-SXM
+requests: {count: 6}
+budget: {handoff: 5ms, allowed: 10%}
+run: {seeds: 1}
+compare: {COMPARE}
+"""
+
+
+def studied(tmp_path: Path, compare: str):
+    path = tmp_path / "s.yaml"
+    path.write_text(TEXT.replace("COMPARE", compare), encoding="utf-8")
+    return load(path)
+
+
+@pytest.mark.parametrize(
+    ("compare", "labels"),
+    [
+        (
+            "faults: [[], [{kind: down, node: spine0, from: 2ms, until: 9ms}]]",
+            ["tree no faults", "tree spine0 down from 2 ms until 9 ms"],
+        ),
+        (
+            "faults: [[{kind: removed, link: [leaf0, spine1]}, {kind: removed, node: spine0}]]",
+            ["tree leaf0 - spine1 removed; spine0 removed"],
+        ),
+        (
+            "failover.breaker: [false, {failures: 3}]",
+            ["tree no breaker", "tree breaker={failures: 3}"],
+        ),
+        ("network.discipline.watchdog: [true, false]", ["tree watchdog", "tree no watchdog"]),
+        ("requests.arrivals.rate: [9/s, 20/s]", ["tree rate=9/s", "tree rate=20/s"]),
+        ("policy.order: [joint], policy: [random]", ["tree"]),
+    ],
+)
+def test_what_sets_an_alternative_apart_is_told_in_words(
+    tmp_path: Path, compare: str, labels: list[str]
+) -> None:
+    assert [each.fabric for each in studied(tmp_path, compare).alternatives] == labels
+
+
+def test_a_manifest_tells_what_a_label_is_made_of(tmp_path: Path) -> None:
+    compare = (
+        "requests.arrivals.rate: [9/s, 20/s], fabric.switch.buffer: [1MiB], "
+        "faults: [[], [{kind: removed, node: spine0}]]"
+    )
+    study = studied(tmp_path, compare)
+    manifest = manifest_of(study, jobs_of(study), "")
+    where = conditions(manifest)
+    assert {one.design for one in where.values()} == {"tree buffer=1MiB"}
+    assert [(one.load, one.loss) for one in where.values()] == [
+        ("rate=9/s", HEALTHY),
+        ("rate=9/s", "spine0 removed"),
+        ("rate=20/s", HEALTHY),
+        ("rate=20/s", "spine0 removed"),
+    ]
+
+
+def test_what_is_left_out_is_told_of_every_fault_compared(tmp_path: Path) -> None:
+    compare = (
+        "faults: [[], [{kind: removed, node: spine0}], "
+        "[{kind: degraded, link: [leaf0, spine0], share: 50%}]]"
+    )
+    study = studied(tmp_path, compare)
+    told = " ".join(manifest_of(study, jobs_of(study), "").limits)
+    assert "Routes go round what was removed" in told
+    assert "Routes do not change" in told
+    assert "No link or switch fails" not in told
