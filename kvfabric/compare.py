@@ -38,6 +38,7 @@ from kvfabric.run import CellJob, fabric_fact, run_cell
 from kvfabric.scenario import Scenario
 from kvfabric.sweep import sweep
 from topo.error import KvfabricError
+from topo.intake import Intake
 from traffic.trace.registry import shelf, take_over
 
 Progress = Callable[[float, str], None]
@@ -200,15 +201,10 @@ def _digest(study: Study) -> str:
             if path in seen:
                 continue
             seen.add(path)
-            try:
-                if path.exists() and not path.is_file():
-                    raise alternative.source.error(place, f"{path}: not a file; write one")
-                with path.open("rb") as file:
-                    digest.update(hashlib.file_digest(file, "sha256").digest())
-            except OSError as error:
-                raise alternative.source.error(
-                    place, f"{path}: {error.strerror}; write a file that is there"
-                ) from None
+            refuse = partial(alternative.source.error, place)
+            intake = Intake(refuse, absent="write a file that is there", other="write one")
+            with intake.opened(path) as file:
+                digest.update(hashlib.file_digest(file, "sha256").digest())
     return digest.hexdigest()
 
 

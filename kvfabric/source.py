@@ -15,8 +15,9 @@ from typing import Any, Final
 import yaml
 
 from topo.error import KvfabricError
+from topo.intake import Intake
 
-MOST_BYTES: Final = 1 << 20
+MOST_MIB: Final = 1
 COMMAND_LINE: Final = 0
 """The line of a value that was given on the command line."""
 _MOST_DEPTH: Final = 20
@@ -27,6 +28,13 @@ Place = tuple[Key, ...]
 
 class ScenarioError(KvfabricError):
     """A scenario that cannot be read or run, with the place in its file."""
+
+
+_SCENARIO: Final = Intake(
+    ScenarioError,
+    absent="`kvfabric init` writes a scenario to start from",
+    other="write the path of a scenario",
+)
 
 
 @dataclass
@@ -108,7 +116,10 @@ def _merged(under: Any, over: Any) -> Any:
 
 def read_source(path: str | Path) -> Source:
     """Read a YAML mapping. Raises `ScenarioError` with the place of whatever is wrong."""
-    return parsed(_text(Path(path), str(path)), str(path))
+    text = _SCENARIO.content(
+        Path(path), MOST_MIB, large="a scenario is a page", encoding="save it as UTF-8"
+    )
+    return parsed(text, str(path))
 
 
 def parsed(text: str, shown: str) -> Source:
@@ -131,26 +142,6 @@ def parsed(text: str, shown: str) -> Source:
         first = str(error).splitlines()[0]
         raise ScenarioError(f"{shown}:1: not YAML: {first}") from None
     return source
-
-
-def _text(path: Path, shown: str) -> str:
-    try:
-        if path.exists() and not path.is_file():
-            raise ScenarioError(f"{shown}: not a file; write the path of a scenario")
-        with path.open("rb") as file:
-            raw = file.read(MOST_BYTES + 1)
-    except FileNotFoundError:
-        raise ScenarioError(
-            f"{shown}: no such file; `kvfabric init` writes a scenario to start from"
-        ) from None
-    except OSError as error:
-        raise ScenarioError(f"{shown}: cannot be read: {error.strerror}") from None
-    if len(raw) > MOST_BYTES:
-        raise ScenarioError(f"{shown}: larger than {MOST_BYTES >> 20} MiB; a scenario is a page")
-    try:
-        return raw.decode("utf-8-sig")
-    except UnicodeDecodeError:
-        raise ScenarioError(f"{shown}: not UTF-8 text; save it as UTF-8") from None
 
 
 def _refuse_aliases(text: str, source: Source) -> None:

@@ -19,16 +19,21 @@ from typing import Final
 from topo.error import KvfabricError
 from topo.fabric import Fabric, Kind
 from topo.floor import Floor, is_inside, lengths
+from topo.intake import Intake
 
 DAC_M: Final = 3.0
 AOC_M: Final = 30.0
 COLUMNS: Final = ("item", "measure", "low", "high", "basis", "date", "source")
 BASES: Final = ("sourced", "derived", "assumption", "quote")
-_MOST_BYTES: Final = 1_000_000
 
 
 class PriceError(KvfabricError):
     """A price file that cannot be read."""
+
+
+_FILE: Final = Intake(
+    PriceError, absent="write a file that is there", other="write the path of a price file"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,19 +109,10 @@ def prices(path: Path | None = None) -> Prices:
     shipped = _read("price.csv", files("topo").joinpath("price.csv").read_text("utf-8"), None)
     if path is None:
         return shipped
-    try:
-        if path.exists() and not path.is_file():
-            raise PriceError(f"{path}: not a file; write the path of a price file")
-        with path.open("rb") as file:
-            text = file.read(_MOST_BYTES + 1)
-    except OSError as error:
-        raise PriceError(f"{path}: {error.strerror}; write a file that is there") from None
-    if len(text) > _MOST_BYTES:
-        raise PriceError(f"{path}: more than {_MOST_BYTES} bytes; a price file has a few lines")
-    try:
-        return {**shipped, **_read(str(path), text.decode("utf-8"), shipped)}
-    except UnicodeDecodeError:
-        raise PriceError(f"{path}: not UTF-8 text; save it as UTF-8 CSV") from None
+    text = _FILE.content(
+        path, 1, large="a price file has a few lines", encoding="save it as UTF-8 CSV"
+    )
+    return {**shipped, **_read(str(path), text, shipped)}
 
 
 def _read(name: str, text: str, known: Prices | None) -> Prices:

@@ -8,7 +8,7 @@ from kvfabric.cli import main
 from kvfabric.load import load
 from kvfabric.scenario import Scenario
 from kvfabric.schema import scenario_schema
-from kvfabric.source import MOST_BYTES, ScenarioError, read_source
+from kvfabric.source import MOST_MIB, ScenarioError, read_source
 from kvfabric.starter import Facts, starter
 from topo.unit import PS_PER_MS, PS_PER_US
 
@@ -117,7 +117,7 @@ def test_a_huge_file_is_refused_without_being_read_whole(tmp_path: Path) -> None
     path = tmp_path / "bomb.yaml"
     with path.open("wb") as file:
         file.truncate(100 * 2**20)
-    with pytest.raises(ScenarioError, match=f"larger than {MOST_BYTES >> 20} MiB"):
+    with pytest.raises(ScenarioError, match=f"larger than {MOST_MIB} MiB"):
         load(path)
 
 

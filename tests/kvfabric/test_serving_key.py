@@ -176,7 +176,7 @@ def test_a_demand_is_a_table_or_a_crowd(tmp_path: Path) -> None:
             "s.yaml:9: serving.chunk: max_batch",
         ),
         ("serving: {mode: multi_node, span: 16}\n", REQUESTS, "tp 16: more tensor parallelism"),
-        ("instance: {prefill: {times: none.csv}}\n", REQUESTS, "none.csv: No such file"),
+        ("instance: {prefill: {times: none.csv}}\n", REQUESTS, "none.csv: no such file"),
         ("instance: {prefill: {times: s.yaml}}\n", REQUESTS, "s.yaml:1: missing column 'phase'"),
         (
             "models: [{model: Qwen3-8B, share: 40%, prefill: 8, decode: 2}]\n",

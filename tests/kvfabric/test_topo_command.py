@@ -237,7 +237,7 @@ def test_a_drawing_is_two_files(tmp_path):
         (("show", "leaf_spine", "--set", "spines=2", "--set", "spines=3"), "set twice"),
         (("show", "leaf_spine", "--set", "spines=many"), "spines"),
         (("compare", "--family", "ring"), "unknown; write one of"),
-        (("compare", "--prices", "no.csv"), "No such file"),
+        (("compare", "--prices", "no.csv"), "no such file"),
         (("compare", "--oversubscription", "nan"), "nan is not a number"),
         (("design", "--nic", "400G"), "unknown unit"),
         (("import", "no.json"), "no.json"),

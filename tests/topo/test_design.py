@@ -191,7 +191,7 @@ def test_a_wrong_price_line_is_told_with_its_place(tmp_path, line, told):
 
 
 def test_a_price_file_that_is_not_there_or_no_text_is_one_line(tmp_path):
-    with pytest.raises(PriceError, match="No such file"):
+    with pytest.raises(PriceError, match="no such file"):
         prices(tmp_path / "none.csv")
     (tmp_path / "bytes.csv").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(PriceError, match="not UTF-8"):

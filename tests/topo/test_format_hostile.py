@@ -12,7 +12,7 @@ from topo.fabric import Fabric, Kind, Role, Switch
 from topo.family.registry import build
 from topo.format.draft import Assumed
 from topo.format.registry import FORMATS, read_fabric, write_fabric
-from topo.format.text import MOST_BYTES, MOST_NAME
+from topo.format.text import MOST_MIB, MOST_NAME
 
 GBPS = 10**9
 XML = '<graphml xmlns="http://graphml.graphdrawing.org/xmlns">'
@@ -208,8 +208,8 @@ def test_a_bomb_of_aliases_is_walked_no_further_than_the_format_is_deep(tmp_path
 def test_a_file_beyond_the_limit_is_not_read(tmp_path):
     path = tmp_path / "a.json"
     with path.open("wb") as file:
-        file.truncate(MOST_BYTES + 1)
-    with pytest.raises(KvfabricError, match="more than 128 MiB"):
+        file.truncate((MOST_MIB << 20) + 1)
+    with pytest.raises(KvfabricError, match="larger than 128 MiB"):
         read_fabric(path)
 
 
@@ -227,7 +227,7 @@ def test_a_missing_file_a_folder_and_a_device_are_refused(tmp_path):
 def test_a_file_beyond_any_fabric_is_refused_by_its_size(tmp_path):
     with (tmp_path / "huge.json").open("wb") as file:
         file.truncate(2**40)
-    with pytest.raises(KvfabricError, match="more than 128 MiB"):
+    with pytest.raises(KvfabricError, match="larger than 128 MiB"):
         read_fabric(tmp_path / "huge.json")
 
 

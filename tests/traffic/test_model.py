@@ -241,7 +241,7 @@ def test_a_bad_cell_is_refused_with_file_and_line(
 
 
 def test_a_file_that_is_no_catalogue_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(CatalogError, match="No such file"):
+    with pytest.raises(CatalogError, match="no such file"):
         model("toy", tmp_path / "none.csv")
     (tmp_path / "text.csv").write_text("hello\n")
     with pytest.raises(CatalogError, match=r"text\.csv:1: missing column 'model'"):

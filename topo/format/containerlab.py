@@ -32,7 +32,7 @@ from topo.format.attribute import (
 from topo.format.draft import Assumed, Draft
 from topo.format.text import shown
 from topo.format.written import Written, plural, told_inside
-from topo.format.yamltree import MOST_BYTES, line, mapping, scalar, sequence, tree
+from topo.format.yamltree import MOST_MIB, line, mapping, scalar, sequence, tree
 
 PREFIX: Final = "kvfabric-"
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,62}")
@@ -176,8 +176,8 @@ def write(fabric: Fabric) -> Written:
     if renamed:
         notes.append(f"{plural(renamed, 'name')} cannot name a container; written as n0, n1 ...")
     text = "\n".join([*lines, ""])
-    if len(text) > MOST_BYTES:
-        notes.append(f"Larger than the {MOST_BYTES // 2**20} MiB of YAML that are read back here.")
+    if len(text) > MOST_MIB << 20:
+        notes.append(f"Larger than the {MOST_MIB} MiB of YAML that are read back here.")
     return Written({"": text}, notes)
 
 

@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Final
 
 from topo.error import FabricError
+from topo.intake import Intake
 
-MOST_BYTES: Final = 128 * 2**20
+MOST_MIB: Final = 128
 MOST_NODES: Final = 400_000
 MOST_LINKS: Final = 2_000_000
 MOST_NAME: Final = 100
@@ -43,9 +44,15 @@ def located(path: Path | str, where: int | str | None, message: str) -> FormatEr
     'a.dot:3: no'
     """
     place = "" if where is None else f":{where}" if isinstance(where, int) else f": {where}"
-    told = f"{path}{place}: {message}"
+    return _plain(f"{path}{place}: {message}")
+
+
+def _plain(told: str) -> FormatError:
     plain = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in told[:_LONGEST])
     return FormatError(plain if len(told) <= _LONGEST else f"{plain}...")
+
+
+_FABRIC: Final = Intake(_plain, absent="write another path", other="write the path of one")
 
 
 def unusable(name: str) -> str | None:
@@ -67,33 +74,17 @@ def unusable(name: str) -> str | None:
     return None
 
 
-def content(path: Path, most: int = MOST_BYTES) -> str:
+def content(path: Path, most_mib: int = MOST_MIB) -> str:
     """A whole file as text.
 
-    Errors: not a readable file, more than ``most`` bytes, not UTF-8.
+    Errors: not a readable file, more than ``most_mib`` MiB, not UTF-8.
     """
-    try:
-        if path.exists() and not path.is_file():
-            raise located(path, None, "not a file; write the path of one")
-        with path.open("rb") as file:
-            data = file.read(most + 1)
-    except OSError as error:
-        raise located(path, None, f"{error.strerror or error}; write another path") from None
-    except ValueError:
-        raise located(path, None, "not a path; write another") from None
-    if len(data) > most:
-        raise located(
-            path,
-            None,
-            f"more than {most // 2**20} MiB; no fabric of this kind is read from so much",
-        )
-    try:
-        return data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = data[: error.start].count(b"\n") + 1
-        raise located(
-            path, line, f"byte 0x{data[error.start]:02x} is not UTF-8; save the file as UTF-8"
-        ) from None
+    return _FABRIC.content(
+        path,
+        most_mib,
+        large="no fabric of this kind is read from so much",
+        encoding="save the file as UTF-8",
+    )
 
 
 def whole(text: str) -> int | None:

@@ -13,7 +13,7 @@ import yaml
 
 from topo.format.text import content, located, shown
 
-MOST_BYTES: Final = 16 * 2**20
+MOST_MIB: Final = 16
 _MOST_DEPTH: Final = 12
 _LOADER: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
@@ -23,7 +23,7 @@ def tree(path: Path) -> yaml.Node:
 
     Errors: `FormatError` with the line: broken YAML, more than one document, nesting beyond 12.
     """
-    text = content(path, MOST_BYTES)
+    text = content(path, MOST_MIB)
     depth = 0
     try:
         for event in yaml.parse(text, Loader=_LOADER):

@@ -13,9 +13,10 @@ from math import isfinite
 from pathlib import Path
 from typing import TypeVar
 
+from topo.intake import Intake
 from traffic.error import CatalogError
 
-_MOST_BYTES = 4 * 2**20
+_FILE = Intake(CatalogError, absent="give a readable CSV file", other="give a readable CSV file")
 _LONGEST_NAME = 80
 _MOST = 1e12
 
@@ -77,16 +78,9 @@ def shipped(name: str) -> str:
 
 def read(path: Path, what: str = "a catalogue") -> str:
     """The text of a user's CSV file, at most 4 MiB; ``what`` it is, for the complaint."""
-    try:
-        if path.exists() and not path.is_file():
-            raise CatalogError(f"{path}: not a file; give a readable CSV file")
-        if path.stat().st_size > _MOST_BYTES:
-            raise CatalogError(f"{path}: larger than 4 MiB; {what} is a short CSV file")
-        return path.read_text(encoding="utf-8-sig")
-    except OSError as error:
-        raise CatalogError(f"{path}: {error.strerror}; give a readable CSV file") from None
-    except UnicodeDecodeError:
-        raise CatalogError(f"{path}: not UTF-8 text; save {what} as UTF-8 CSV") from None
+    return _FILE.content(
+        path, 4, large=f"{what} is a short CSV file", encoding=f"save {what} as UTF-8 CSV"
+    )
 
 
 def rows(text: str, place: str, columns: Sequence[str]) -> Iterator[Row]:

@@ -16,6 +16,7 @@ from typing import BinaryIO, Final, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
+from topo.intake import Intake
 from traffic.error import TraceError
 
 _GZIP: Final = b"\x1f\x8b"
@@ -31,6 +32,11 @@ class Limit:
     line_bytes: int = 2**20
     text_bytes: int = 2**32
     rows: int = 50_000_000
+
+
+_TRACE: Final = Intake(
+    TraceError, absent="give the path of a trace", other="give the path of a trace"
+)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -111,11 +117,7 @@ class Text:
 
     def _read(self) -> Iterator[Block]:
         try:
-            if not self.path.exists():
-                raise TraceError(f"{self.path}: no such file; give the path of a trace")
-            if not self.path.is_file():
-                raise TraceError(f"{self.path}: not a file; give the path of a trace")
-            with self.path.open("rb") as raw:
+            with _TRACE.opened(self.path) as raw:
                 size = max(1, self.path.stat().st_size)
                 packed = raw.read(2) == _GZIP
                 raw.seek(0)
