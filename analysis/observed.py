@@ -36,6 +36,7 @@ OBSERVED: Final = {
     "hops": ("flow", "hop", "port", "queued_ps", "paused_ps"),
     "pauses": ("port", "priority", "paused_ps", "pauses", "longest_ps"),
     "stops": ("port", "priority", "from_ps", "until_ps", "cause_port"),
+    "innocence": ("port", "priority", "paused_bytes", "innocent_bytes"),
     "occupancy": ("port", "least_bytes", "samples"),
     "series": ("port", "from_ps", "span_ps", "mean_bytes", "max_bytes"),
     "egress": ("port", "far_port", "buffer_bytes", "blocked_ps"),

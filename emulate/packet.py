@@ -246,6 +246,7 @@ class PacketEmulator:
             hops=dict(self._engine.hop_table()),
             pauses=dict(self._engine.pause_table()),
             stops=dict(self._engine.stop_table()),
+            innocence=dict(self._engine.innocence_table()),
             occupancy=dict(self._engine.occupancy_table()),
             series=self._series(),
         )

@@ -78,6 +78,14 @@ class Telemetry:
     ``from_ps``, ``until_ps`` (-1: still stopped) and ``cause_port``, the port of the stopping
     switch that held most of the stopped group's bytes. ``totals["stops"]`` counts all of them.
 
+    innocence: one row a (port, priority) that stood stopped, by pause or for want of credits, with
+    frames waiting at some tick of observation: ``port priority paused_bytes innocent_bytes``, bytes
+    on the wire summed over the ticks. Of ``paused_bytes`` those are innocent whose own egress, by
+    which they will leave the next switch, is neither stopped itself nor the one that the stop is
+    blamed on (``cause_port``; without pauses the egress that holds most bytes of the lane): the
+    root of a tree of pauses is congested, never stopped. What a host stops is not innocent, and
+    what a NIC has not sent is no frame yet. ``totals`` has the sums.
+
     occupancy: a histogram of the bytes that waited at ticks of observation: ``port least_bytes
     samples``, where a row covers sizes from ``least_bytes`` (a power of two, or 0: empty) to below
     its double.
@@ -92,6 +100,7 @@ class Telemetry:
     hops: Table = field(default_factory=dict)
     pauses: Table = field(default_factory=dict)
     stops: Table = field(default_factory=dict)
+    innocence: Table = field(default_factory=dict)
     occupancy: Table = field(default_factory=dict)
     series: Table = field(default_factory=dict)
 

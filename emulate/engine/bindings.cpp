@@ -177,6 +177,9 @@ nb::dict totals(const Engine& engine) {
     table["bytes_in_flight"] = engine.in_flight();
     table["pause_frames"] = t.pause_frames;
     table["stops"] = engine.stops();
+    const Standing standing = engine.innocence().total();
+    table["paused_bytes"] = standing.paused;
+    table["innocent_bytes"] = standing.innocent;
     table["acks"] = t.acks;
     table["naks"] = t.naks;
     table["cnps"] = t.cnps;
@@ -229,6 +232,8 @@ nb::class_<Engine> bind_engine(nb::module_& m, const char* name) {
              nb::sig("def pause_table(self) -> dict[str, NDArray[numpy.int64]]"))
         .def("stop_table", [](Engine& e) { return stop_table(e.observation()); },
              nb::sig("def stop_table(self) -> dict[str, NDArray[numpy.int64]]"))
+        .def("innocence_table", [](const Engine& e) { return innocence_table(e.innocence()); },
+             nb::sig("def innocence_table(self) -> dict[str, NDArray[numpy.int64]]"))
         .def("occupancy_table", [](Engine& e) { return occupancy_table(e.observation()); },
              nb::sig("def occupancy_table(self) -> dict[str, NDArray[numpy.int64]]"))
         .def("series_table", [](Engine& e) { return series_table(e.observation(), e.ticks()); },

@@ -34,6 +34,23 @@ nb::dict stop_table(const Observation& observation) {
     return table;
 }
 
+nb::dict innocence_table(const Innocence& innocence) {
+    struct Row {
+        std::size_t place;
+        Standing sum;
+    };
+    std::vector<Row> rows;
+    for (std::size_t place = 0; place < innocence.sums().size(); ++place) {
+        if (innocence.sums()[place].paused > 0) rows.push_back({place, innocence.sums()[place]});
+    }
+    nb::dict table;
+    table["port"] = column(rows, [](const Row& r) { return r.place / 8; });
+    table["priority"] = column(rows, [](const Row& r) { return r.place % 8; });
+    table["paused_bytes"] = column(rows, [](const Row& r) { return r.sum.paused; });
+    table["innocent_bytes"] = column(rows, [](const Row& r) { return r.sum.innocent; });
+    return table;
+}
+
 nb::dict occupancy_table(const Observation& observation) {
     struct Row {
         std::size_t port;

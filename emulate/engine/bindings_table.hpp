@@ -42,6 +42,7 @@ struct PauseTotal {
 nb::dict hop_table(const std::vector<HopWait>& waits);
 nb::dict pause_table(const std::vector<PauseTotal>& rows);
 nb::dict stop_table(const Observation& observation);
+nb::dict innocence_table(const Innocence& innocence);
 nb::dict occupancy_table(const Observation& observation);
 
 // The series of all queues on the points that so many ticks ask for; points without bytes are left

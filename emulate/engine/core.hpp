@@ -61,6 +61,7 @@ public:
     // What was kept of queues and pauses, up to the present time.
     const Observation& observation();
     std::int64_t stops() const { return observation_.pauses.count(); }
+    const Innocence& innocence() const { return observation_.innocence; }
 
     // Tables as the reference has them, put together when asked for.
     std::vector<Flow> flows() const;
@@ -210,6 +211,11 @@ private:
     void pauses_next(CoreNode& node);
     Bytes wire_of(const Frame& frame) const;
     Sequence sequence_of(const Frame& frame) const;
+
+    // What stands behind stops (core_innocence.cpp).
+    void watch_stopped(std::int64_t ticks);
+    Standing standing(const CorePort& port, int priority) const;
+    std::uint32_t fullest(const CorePort& in, int priority) const;
 
     // What befalls links (core_fault.cpp).
     void befall(const std::vector<FaultSetting>& faults);

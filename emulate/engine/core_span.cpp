@@ -244,6 +244,7 @@ void Core::latch_until(Time limit) {
     const Time last = limit / tick_ * tick_;
     if (last > next_tick_) latch(last - tick_);
     latch(last);
+    watch_stopped(last / tick_ - ticks_);
     next_tick_ = last + tick_;
     ticks_ = last / tick_;
 }

@@ -4,7 +4,7 @@
 // histogram by powers of two, and a series of at most so many points whose span doubles when they
 // are full. A queue that does not change is not looked at: the ticks that have passed meanwhile are
 // added when it does. Of pauses, the first ones are kept whole, each with its cause; the others are
-// counted.
+// counted. Of what stands behind them, innocence.hpp keeps two sums.
 #pragma once
 
 #include <algorithm>
@@ -14,6 +14,7 @@
 #include <span>
 #include <vector>
 
+#include "innocence.hpp"
 #include "time.hpp"
 
 namespace kvfabric {
@@ -140,9 +141,13 @@ inline bool in_pause_order(const PauseSpan& a, const PauseSpan& b) {
 // The stops of all ports, or of the ports of one node.
 class PauseLog {
 public:
-    PauseLog(std::size_t ports, std::size_t most) : open_(ports * 8, none), most_(most) {}
+    static constexpr std::uint32_t none = 0xffffffff;
+
+    PauseLog(std::size_t ports, std::size_t most)
+        : open_(ports * 8, none), cause_(ports * 8, none), most_(most) {}
 
     void begin(std::uint32_t port, int priority, std::uint32_t cause, Time now) {
+        cause_[place(port, priority)] = cause;
         // Those of the last instant that is kept are all kept, so that ties are cut in order.
         if (spans_.size() >= most_ && now > spans_.back().from) {
             ++dropped_;
@@ -159,6 +164,11 @@ public:
         open = none;
     }
 
+    // The cause of the last stop, kept or not; none before the first.
+    std::uint32_t cause(std::uint32_t port, int priority) const {
+        return cause_[place(port, priority)];
+    }
+
     // The first ones, by (instant, port, priority).
     std::vector<PauseSpan> spans() const {
         std::vector<PauseSpan> rows = spans_;
@@ -171,14 +181,13 @@ public:
     std::int64_t count() const { return static_cast<std::int64_t>(spans_.size()) + dropped_; }
 
 private:
-    static constexpr std::uint32_t none = 0xffffffff;
-
     static std::size_t place(std::uint32_t port, int priority) {
         return std::size_t{port} * 8 + static_cast<std::size_t>(priority);
     }
 
     std::vector<PauseSpan> spans_;
-    std::vector<std::uint32_t> open_;  // of each port and priority
+    std::vector<std::uint32_t> open_;   // of each port and priority
+    std::vector<std::uint32_t> cause_;  // likewise
     std::size_t most_ = 0;
     std::int64_t dropped_ = 0;
 };
@@ -188,7 +197,7 @@ class Observation {
 public:
     static constexpr std::size_t most_spans = 1 << 17;
 
-    explicit Observation(std::size_t ports) : pauses(ports, most_spans) {
+    explicit Observation(std::size_t ports) : pauses(ports, most_spans), innocence(ports) {
         queues.reserve(ports);
         for (std::size_t p = 0; p < ports; ++p) queues.emplace_back(points(ports));
     }
@@ -209,6 +218,7 @@ public:
 
     std::vector<QueueRecord> queues;  // of each port
     PauseLog pauses;
+    Innocence innocence;
 };
 
 }  // namespace kvfabric

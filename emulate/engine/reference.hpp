@@ -225,6 +225,7 @@ public:
     // What was kept of queues and pauses, up to the present time.
     const Observation& observation();
     std::int64_t stops() const { return observation_.pauses.count(); }
+    const Innocence& innocence() const { return observation_.innocence; }
 
     // Circles of queues that wait for each other, in the order in which they were found.
     const std::vector<Deadlock>& deadlocks() const { return deadlocks_; }
@@ -297,6 +298,11 @@ private:
     // Deadlocks (reference_deadlock.cpp).
     void find_deadlocks(Time first, Time last);
     bool waits_for(const Stuck& queue, const Stuck& other) const;
+
+    // What stands behind stops (reference_innocence.cpp).
+    void watch_stopped(std::int64_t ticks);
+    Standing standing(std::uint32_t port, int priority) const;
+    std::uint32_t fullest(std::uint32_t ingress, int priority) const;
 
     // What befalls links (reference_fault.cpp).
     void befall(const std::vector<FaultSetting>& faults);

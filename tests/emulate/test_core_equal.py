@@ -171,7 +171,7 @@ def play(case, **engine):
 def assert_same(one, other):
     assert one[0] == other[0]
     assert one[1].totals == other[1].totals
-    for table in ("flows", "ports", "hops", "pauses", "stops", "occupancy", "series"):
+    for table in ("flows", "ports", "hops", "pauses", "stops", "innocence", "occupancy", "series"):
         left, right = getattr(one[1], table), getattr(other[1], table)
         assert left.keys() == right.keys()
         for name in left:
