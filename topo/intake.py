@@ -6,8 +6,8 @@ wrong is said here, once; what to write instead is said by whoever asks for the 
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from io import BufferedReader
 from pathlib import Path
-from typing import BinaryIO
 
 from topo.error import KvfabricError
 
@@ -25,7 +25,7 @@ class Intake:
     absent: str
     other: str
 
-    def opened(self, path: Path) -> BinaryIO:
+    def opened(self, path: Path) -> BufferedReader:
         """The file at its start.
 
         Refused: a path without a file, one that cannot be opened, and what is no file.
