@@ -4,7 +4,8 @@ htsim seeds its paths from `time()`; a preloaded `time()` that goes through numb
 (htsim_path.py) pins every flow to its lane and makes runs repeat. Its data
 frames have 64 B beside the payload, its ACKs 64 B, its pause frames take no wire time and are
 obeyed at once when they arrive; a time of completion is that of the last ACK. Release times are
-ignored by it: every flow starts at 0. It says nothing of events or pauses.
+ignored by it: every flow starts at 0. It says nothing of events or pauses. Of a variant
+(htsim_variant.py) also the lanes are known, so that others can be pinned to them.
 """
 
 import os
@@ -12,6 +13,8 @@ import re
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 
 from htsim_path import SEED, Pinning
@@ -20,7 +23,8 @@ from process import watch
 from workload import Workload
 
 OVERHEAD = 64
-_FINISHED = re.compile(r"Flow Roce_(\d+)_(\d+) (\d+) finished at ([\d.e+]+)")
+_FINISHED = re.compile(r"Flow Roce_(\d+)_(\d+) (\d+) finished at ([\d.e+-]+)")
+_WAY = re.compile(r"Way (\d+) (data|ack) .*(LS|US)(\d+)->(US|CS)_?(\d+)")
 _CLOCK = """
 static long at;
 static long times[] = {%s};
@@ -39,21 +43,36 @@ def program(given: str | None) -> Path | None:
     return Path(path) if path else None
 
 
-def run(workload: Workload, roce: Path, *, end_us: int = 10_000_000) -> Outcome:
+@dataclass(frozen=True)
+class Variant:
+    """What only a variant has: releases (below 2^24 ps, as it reads them), and rules by name."""
+
+    releases_ps: tuple[int, ...]
+    rules: tuple[str, ...] = ()
+
+
+def run(
+    workload: Workload, roce: Path, variant: Variant | None = None, *, end_us: int = 10_000_000
+) -> Outcome:
     """Runs it and parses its times of completion."""
     with tempfile.TemporaryDirectory() as scratch:
-        return _run(workload, roce, end_us, Path(scratch))
+        return _run(workload, roce, variant, end_us, Path(scratch))
 
 
-def _run(workload: Workload, roce: Path, end_us: int, scratch: Path) -> Outcome:
+def _run(
+    workload: Workload, roce: Path, variant: Variant | None, end_us: int, scratch: Path
+) -> Outcome:
     payload = workload.frame - OVERHEAD
     if workload.go_bytes % payload or workload.stop_bytes % payload:
         raise ValueError(f"{workload.name}: htsim's thresholds are whole numbers of {payload} B")
+    if workload.apart_ps and variant is None:
+        raise ValueError(f"{workload.name}: only a variant has cables of different lengths")
+    releases = variant.releases_ps if variant else (0,) * len(workload.flows)
     rows = [f"Nodes {workload.hosts}", f"Connections {len(workload.flows)}"]
     size = workload.packets * payload
     rows += [
-        f"{s}->{d} id {number} start 0 size {size}"
-        for number, (s, d, _) in enumerate(workload.flows, 1)
+        f"{s}->{d} id {number} start {at} size {size}"
+        for number, ((s, d, _), at) in enumerate(zip(workload.flows, releases, strict=True), 1)
     ]
     (scratch / "flows.cm").write_text("\n".join(rows) + "\n")
     command = [
@@ -65,8 +84,15 @@ def _run(workload: Workload, roce: Path, end_us: int, scratch: Path) -> Outcome:
         "-pfc_thresholds", str(workload.go_bytes // payload),
         str(workload.stop_bytes // payload),
     ]  # fmt: skip
+    seeds = range(1, len(workload.flows) + 1) if variant else Pinning(workload).seeds
+    env = {"LD_PRELOAD": str(_clock(seeds, scratch))}
+    if variant:
+        stop, go = workload.stored
+        env |= {"APART_PS": str(workload.apart_ps), **dict.fromkeys(variant.rules, "1")}
+        env |= {"STOP_BYTES": str(stop), "GO_BYTES": str(go)}
     marks: dict[str, float] = {}
     ended: dict[tuple[int, int], list[tuple[int, float]]] = {}
+    ways: dict[tuple[int, str], dict[str, int]] = {}
 
     def line(text: str, now: float) -> None:
         if text.startswith(("Starting simulation", "Done")):
@@ -75,25 +101,38 @@ def _run(workload: Workload, roce: Path, end_us: int, scratch: Path) -> Outcome:
             s, d, number, at = found.groups()
             ended.setdefault((int(s), int(d)), []).append((int(number), float(at)))
             marks["last"] = now
+        elif way := _WAY.search(text):
+            number, kind, here, _, _, up = way.groups()
+            ways.setdefault((int(number), kind), {})[here] = int(up)
         elif text.startswith("New:"):
             marks["resent"] = float(text.split()[-1])
 
-    peak = watch(command, line, cwd=scratch, env={"LD_PRELOAD": str(_clock(workload, scratch))})
+    peak = watch(command, line, cwd=scratch, env=env)
     for found in ended.values():
         found.sort(reverse=True)
     fct = [
-        round(ended[s, d].pop()[1] * 1e6) if ended.get((s, d)) else -1 for s, d, _ in workload.flows
+        round(ended[s, d].pop()[1] * 1e6) - at if ended.get((s, d)) else -1
+        for (s, d, _), at in zip(workload.flows, releases, strict=True)
     ]
     # After the last flow only its clock ticks on, up to the end.
     seconds = marks["last"] - marks["Starting"]
     resent = int(marks["resent"])
     note = f"sent {resent} bytes again" if resent else ""
-    return Outcome("htsim", fct, seconds, peak, hops=2 * workload.data_hops, note=note)
+    half = workload.k // 2
+
+    def lane(number: int, kind: str) -> int:
+        way = ways.get((number, kind), {})
+        return way.get("LS", 0) % half * half + way.get("US", 0) // half
+
+    numbers = range(1, len(workload.flows) + 1) if variant else ()
+    return Outcome(
+        "htsim", fct, seconds, peak, hops=2 * workload.data_hops, note=note,
+        lanes=[(lane(number, "data"), lane(number, "ack")) for number in numbers],
+    )  # fmt: skip
 
 
-def _clock(workload: Workload, scratch: Path) -> Path:
-    """Builds the `time()` that pins the lanes."""
-    seeds = Pinning(workload).seeds
+def _clock(seeds: Iterable[int], scratch: Path) -> Path:
+    """Builds the `time()` that seeds the paths."""
     (scratch / "clock.c").write_text(_CLOCK % ", ".join(map(str, seeds)))
     compiler = shutil.which("cc") or shutil.which("gcc") or "cc"
     library = scratch / "clock.so"

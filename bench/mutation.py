@@ -5,8 +5,9 @@
 
 The errors are planted in a scratch copy, all in one build, each behind the number of an environment
 variable (mutant schemata: Untch, Offutt, Harrold, ISSTA 1993); with none chosen the copy must pass
-everything. The tests that run are closed forms and literal tables only: that two engines agree
-proves nothing about what they share. Ends with 1 when an error goes unnoticed.
+everything. After those of the decisions that both engines share come those of the core's own
+shortcuts (planted_core.py). The tests that run are closed forms and literal tables only: that two
+engines agree proves nothing about what they share. Ends with 1 when an error goes unnoticed.
 """
 
 import argparse
@@ -18,13 +19,19 @@ import sys
 import tempfile
 from pathlib import Path
 
-from planted import MUTATIONS, Mutation
+from planted import MUTATIONS as SHARED
+from planted import Mutation
+from planted_core import CORE
 from scratch import Toolchain, compile_engine, copy, python
 
 TESTS = tuple(
     f"tests/emulate/test_packet_{name}.py"
-    for name in ("decision", "dcqcn", "nic", "exact", "lone", "queue", "pause", "credit", "share")
-)
+    for name in (
+        "decision", "dcqcn", "nic", "exact", "peer", "lone", "queue", "pause", "credit", "share",
+        "class", "observe",
+    )
+)  # fmt: skip
+MUTATIONS = SHARED + CORE
 VARIABLE = "KVFABRIC_MUTANT"
 _SELECT = f"""
 #include <cstdlib>

@@ -13,6 +13,7 @@ import time
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from outcome import Outcome
 from workload import Workload
 
@@ -21,9 +22,10 @@ from emulate.discipline import Discipline
 from emulate.headroom import headroom_bytes
 from emulate.marking import Threshold
 from emulate.packet import PacketEmulator
+from emulate.path import Pathfinder
 from emulate.transport import Transport
 from topo.fabric import Fabric
-from topo.route import equal_cost
+from topo.route import Routes, equal_cost
 
 UNTIL = 10**13
 
@@ -35,9 +37,9 @@ def static_pause(workload: Workload, **more: Any) -> tuple[Fabric, Discipline]:
     static threshold: what is stored moves it by less than a hundred bytes. A switch stores a frame
     without preamble and gap; the thresholds shrink with it.
     """
-    stored = 1 - _engine.STORED_LESS / workload.frame
-    stop, go = round(workload.stop_bytes * stored), round(workload.go_bytes * stored)
-    headroom = headroom_bytes("sonic", workload.gbps * 10**9, workload.delay_ps, workload.frame)
+    stop, go = workload.stored
+    delay = workload.delay_ps + workload.apart_ps
+    headroom = headroom_bytes("sonic", workload.gbps * 10**9, delay, workload.frame)
     buffer = workload.k * headroom + (stop << 16)
     offset = stop - go
     discipline = Discipline(
@@ -75,8 +77,21 @@ def emulator(workload: Workload, settings: dict[str, Any]) -> PacketEmulator:
         table["release_ps"] = rng.integers(0, jitter, len(table))
     if "releases_ps" in settings:
         table["release_ps"] = settings["releases_ps"]
+    if workload.back:
+        _pin_back(workload, fabric, routes, table, settings.get("seed", 1))
     made.submit(table)
     return made
+
+
+def _pin_back(
+    workload: Workload, fabric: Fabric, routes: Routes, table: NDArray[np.void], seed: int
+) -> None:
+    """Gives every flow the least entropy whose hash takes its ACKs their lane."""
+    finder = Pathfinder(fabric, routes, seed)
+    for row, lane in zip(table, workload.back, strict=True):
+        ends = int(row["destination"]), int(row["source"])
+        asked = finder.path(*ends, 0, workload.pinned(lane))
+        row["entropy"] = next(e for e in range(2**16) if finder.path(*ends, e) == asked)
 
 
 def run(workload: Workload, settings: dict[str, Any]) -> Outcome:
@@ -124,6 +139,7 @@ def main() -> None:
     order = json.load(sys.stdin)
     fields = order["workload"]
     fields["flows"] = tuple(tuple(flow) for flow in fields["flows"])
+    fields["back"] = tuple(fields["back"])
     json.dump(dataclasses.asdict(run(Workload(**fields), order["settings"])), sys.stdout)
 
 

@@ -16,6 +16,7 @@ from topo.fabric import Fabric, Switch
 from topo.family.registry import build
 from traffic.emulator import FLOW
 
+STORED_LESS = 20
 FRAME = 4178
 """Wire bytes of a full data frame: 4096 B of payload and 82 B of RoCEv2 over Ethernet."""
 
@@ -26,7 +27,9 @@ class Workload:
 
     flows: (source, destination, lane). packets: full frames a flow. stop_bytes, go_bytes: wire
     bytes in an ingress group above which its sender is stopped, and below which it may go on:
-    static thresholds, htsim's own 15 and 12 of its payloads.
+    static thresholds, htsim's own 15 and 12 of its payloads. apart_ps: every cable is longer by a
+    delay of its own below this, so that frames do not meet at the same instants for ever. back:
+    lanes of the ACKs, one a flow; hashed without it.
     """
 
     name: str
@@ -38,6 +41,8 @@ class Workload:
     delay_ps: int = 1_000_000
     stop_bytes: int = 15 * 4114
     go_bytes: int = 12 * 4114
+    apart_ps: int = 0
+    back: tuple[int, ...] = ()
 
     @property
     def hosts(self) -> int:
@@ -50,6 +55,12 @@ class Workload:
         if source // half == destination // half:
             return 2
         return 4 if source // half**2 == destination // half**2 else 6
+
+    @property
+    def stored(self) -> tuple[int, int]:
+        """``stop_bytes`` and ``go_bytes`` where a frame is stored without preamble and gap."""
+        share = 1 - STORED_LESS / self.frame
+        return round(self.stop_bytes * share), round(self.go_bytes * share)
 
     @property
     def data_hops(self) -> int:
@@ -66,7 +77,35 @@ class Workload:
         wrong = {link.delay_ps for link in fabric.links} - {self.delay_ps}
         if wrong:
             raise ValueError(f"delay {self.delay_ps} ps: cables came out at {wrong} ps")
-        return fabric
+        return self._parted(fabric) if self.apart_ps else fabric
+
+    def apart(self, tier: int, low: int, up: int) -> int:
+        """What the cable of two nodes has beyond ``delay_ps``: Knuth's multiplicative hash of both.
+
+        tier: of the lower node, hosts 0. low, up: their numbers in their tiers; a host's cable has
+        up 0. Cores are counted over the aggregation switches of a pod first, as htsim does.
+        """
+        number = tier * 65536 + low * 256 + up
+        return (number * 2654435761 % 2**32 * self.apart_ps) >> 32
+
+    def _parted(self, fabric: Fabric) -> Fabric:
+        half = self.k // 2
+        parted = Fabric(fabric.family, name=fabric.name)
+        number: list[int] = []
+        seen: dict[int, int] = {}
+        for node in fabric.nodes:
+            number.append(seen.setdefault(node.tier, 0))
+            seen[node.tier] += 1
+            if node.switch is None:
+                parted.add_host(node.name, rack=node.rack, server=node.server)
+            else:
+                parted.add_switch(node.name, tier=node.tier, switch=node.switch, rack=node.rack)
+        for link in fabric.links:
+            tier, up = fabric.nodes[link.a].tier, number[link.b]
+            up = (0, up, up // half + up % half * half)[tier]
+            delay = link.delay_ps + self.apart(tier, number[link.a], up)
+            parted.connect(link.a, link.b, rate_bps=link.rate_bps, delay_ps=delay)
+        return parted
 
     def table(self, fabric: Fabric, overhead: int) -> NDArray[np.void]:
         """`FLOW` rows: payload so that a full frame has ``frame`` bytes on the wire."""
