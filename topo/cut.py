@@ -23,8 +23,6 @@ from topo.fabric import Fabric, Kind
 from topo.loss import leaves_of
 from topo.skeleton import Index
 
-MISLEADS = "bisection misleads: it says nothing of who talks to whom; choose by theta and mu"
-
 
 @dataclass(frozen=True, slots=True)
 class Disjoint:

@@ -40,7 +40,6 @@ class _Open:
     overhead_ps: int
     posted: bool = False
     waits: int = 0
-    arrived_ps: int = 0
     scattered_ps: int = 0
     part: list[int] = field(default_factory=list)  # flows to come by chunk
     landing: list[NDArray[np.void]] = field(default_factory=list)  # their rows, to be scattered
@@ -286,7 +285,6 @@ class Releases:
                 self._landed(opened, flow, finish)
             if opened.waits:
                 continue
-            opened.arrived_ps = finish
             opened.scattered_ps = max(finish, opened.scattered_ps)
             self._moment["arrived_ps"][request] = finish
             self._moment["scattered_ps"][request] = opened.scattered_ps

@@ -164,11 +164,7 @@ def _shape(
         found = _fitted(spec, prefill, decode, groups, near, far, rate, natural)
         if found is not None:
             return found
-    asked = "".join(
-        f", {name} {value}"
-        for name in ("leaves", "degree", "groups", "trunk", "oversubscription")
-        if (value := getattr(spec, name)) is not None
-    )
+    asked = spec.asked("leaves", "degree", "groups", "trunk", "oversubscription")
     raise FabricError(
         f"{family}: {prefill} prefill and {decode} decode hosts{asked} do not fit switches of "
         f"{spec.switch.ports} ports at oversubscription {spec.allowed:g}; write more ports a "

@@ -88,11 +88,7 @@ def _two_tiers(spec: LeafSpine) -> tuple[int, int, int, int]:
         (d for d in range(1, radix) if d + spec.uplinks(d) <= radix),
         default=0,
     )
-    asked = "".join(
-        f", {name} {value}"
-        for name in ("leaves", "spines", "trunk")
-        if (value := getattr(spec, name)) is not None
-    )
+    asked = spec.asked("leaves", "spines", "trunk")
     raise FabricError(
         f"leaf_spine: {hosts} hosts{asked} do not fit two tiers of {radix}-port switches at "
         f"oversubscription {spec.allowed:g}; left to choose, {radix} leaves of {down} hosts "

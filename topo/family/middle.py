@@ -70,11 +70,7 @@ def _shape(
             fits = spines * trunks[0] <= room[0] and spines * trunks[1] <= room[1]
             if fits and near * trunks[0] + far * trunks[1] <= radix:
                 return near, far, spines, trunks
-    asked = "".join(
-        f", {name} {value}"
-        for name in ("leaves", "spines")
-        if (value := getattr(spec, name)) is not None
-    )
+    asked = spec.asked("leaves", "spines")
     raise FabricError(
         f"bipartite_middle: {prefill} prefill and {decode} decode hosts{asked} do not fit switches "
         f"of {radix} ports at oversubscription {spec.allowed:g}; write fewer hosts, more ports a "

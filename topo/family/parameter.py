@@ -132,6 +132,11 @@ class Parameters(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
             (d for d in range(1, radix) if d + self.uplinks(d, port_bps) <= radix), default=0
         )
 
+    def asked(self, *names: str) -> str:
+        """``, name value`` for each of the parameters that was given, for a complaint."""
+        given = ((name, getattr(self, name)) for name in names)
+        return "".join(f", {name} {value}" for name, value in given if value is not None)
+
     @property
     def host_metres(self) -> float:
         """Length of a host cable."""

@@ -58,11 +58,7 @@ def _shape(spec: ThreeTier) -> tuple[int, int, Upper]:
             return hosts, leaves, upper
         if leaves > 2 * fewest:
             break
-    asked = "".join(
-        f", {name} {value}"
-        for name in ("leaves", "pods")
-        if (value := getattr(spec, name)) is not None
-    )
+    asked = spec.asked("leaves", "pods")
     raise FabricError(
         f"three_tier: {hosts} hosts{asked} do not fit switches of {radix} ports at "
         f"oversubscription {spec.allowed:g}; about {radix * radix // 2 * spec.most_down()} would "

@@ -8,14 +8,14 @@ from numpy.typing import NDArray
 
 from traffic.emulator import Table
 
-REASONS: Final = ("", "retries", "budget", "nobody", "decode")
-"""Why a request failed, by number: its attempts were used up; the retry budget was; nobody healthy
-could be chosen for as long as a request waits; its decode instance took it along, where that is
-not tried again. 0: it did not fail."""
 RETRIES: Final = 1
+"""Why a request failed: its attempts were used up. 0: it did not fail."""
 BUDGET: Final = 2
+"""The retry budget was."""
 NOBODY_HEALTHY: Final = 3
+"""Nobody healthy could be chosen for as long as a request waits."""
 DECODE_LOST: Final = 4
+"""Its decode instance took it along, where that is not tried again."""
 
 COLUMNS: Final = (
     "request",
