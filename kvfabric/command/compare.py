@@ -12,7 +12,8 @@ from kvfabric.command.study import compare_and_report, study_command
 Examples:
   kvfabric compare scenarios/first-look.yaml
   kvfabric compare scenarios/first-look.yaml --seeds 20 --out out/narrow
-  kvfabric compare scenarios/first-look.yaml --trace azure-code.csv --window 0s 20s --count 40
+  kvfabric compare scenarios/first-look.yaml --trace traces/AzureLLMInferenceTrace_code.csv \\
+    --window 0s 20s --count 40
 """
 )
 @study_command

@@ -14,8 +14,11 @@ from traffic.model import model
 
 
 @click.command(
-    epilog="Example: kvfabric init --prefill 32 --decode 32 --model gpt-oss-120b --rate 400/s "
-    "--ttft 500ms --file mine.yaml"
+    epilog="""\b
+Example:
+  kvfabric init --prefill 32 --decode 32 --model gpt-oss-120b --rate 400/s \\
+    --ttft 500ms --file mine.yaml
+"""
 )
 @click.option(
     "--prefill",

@@ -37,6 +37,7 @@ def list_families() -> None:
 
 
 @command.command(
+    short_help="Show fabrics side by side.",
     epilog="""\b
 Examples:
   kvfabric topo show scenarios/first-look.yaml
@@ -44,7 +45,7 @@ Examples:
   kvfabric topo show torus --prefill 32 --decode 32 --set shape=4,4,4
   kvfabric topo show scenarios/first-look.yaml --draw out/drawings
   kvfabric topo show leaf_spine --prefill 512 --decode 512 --bill --prices quotes.csv
-"""
+""",
 )
 @click.argument("what", metavar="SCENARIO|FAMILY|FILE")
 @click.option(

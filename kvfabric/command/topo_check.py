@@ -8,13 +8,14 @@ from kvfabric.command.topo_source import fabrics_of, family_options
 
 
 @click.command(
+    short_help="Check that fabrics are whole and free of deadlock.",
     epilog="""\b
 Examples:
   kvfabric topo check scenarios/first-look.yaml
   kvfabric topo check torus --prefill 32 --decode 32 --ports 16 --set shape=4,4,4
   kvfabric topo check torus --ports 16 --set shape=4,4,4 --routing dateline
   kvfabric topo check theirs.clab.yml
-"""
+""",
 )
 @click.argument("what", metavar="SCENARIO|FAMILY|FILE")
 @click.option(

@@ -115,11 +115,12 @@ def _designs(
 
 
 @click.command(
+    short_help="Find a fabric of every family for the pools.",
     epilog="""\b
 Examples:
   kvfabric topo design --prefill 512 --decode 512
   kvfabric topo design --prefill 96 --decode 32 --ports 32 --switch-rate 800Gbps --breakout 2
-"""
+""",
 )
 @pool_options
 def design(**facts: Any) -> None:
@@ -151,13 +152,14 @@ def design(**facts: Any) -> None:
 
 
 @click.command(
+    short_help="Tabulate fabrics: cost, capacity, losses.",
     epilog="""\b
 Examples:
   kvfabric topo compare scenarios/first-look.yaml
   kvfabric topo compare --prefill 512 --decode 512 --family leaf_spine --family fat_tree
   kvfabric topo compare --prefill 512 --decode 512 rail_optimised multi_plane
-  kvfabric topo compare mine.json theirs.clab.yml --nic 100Gbps --prefill 64 --decode 64
-"""
+  kvfabric topo compare mine.json theirs.clab.yml
+""",
 )
 @click.argument("what", nargs=-1, metavar="[SCENARIO|FAMILY|FILE]...")
 @click.option("--prices", type=click.Path(path_type=Path), default=None, help="A price file, CSV.")

@@ -64,12 +64,13 @@ def save_drawing(folder: Path, label: str, fabric: Any, lost: str | None = None)
 
 
 @click.command(
+    short_help="Write a fabric in one of the formats.",
     epilog="""\b
 Examples:
   kvfabric topo export leaf_spine --prefill 32 --decode 32 --to mine.json
   kvfabric topo export mine.json --to mine.clab.yml
   kvfabric topo export dragonfly --to cables.csv --format cable-map
-"""
+""",
 )
 @click.argument("what", metavar="SCENARIO|FAMILY|FILE")
 @click.option("--to", type=click.Path(path_type=Path), required=True, help="File or folder.")
@@ -88,6 +89,7 @@ def export(what: str, to: Path, form: str | None, overwrite: bool, **facts: Any)
 
 @click.command(
     "import",
+    short_help="Read a fabric file, check it and show what it has.",
     epilog="""\b
 Examples:
   kvfabric topo import theirs.clab.yml --nic 100Gbps --ports 32 --prefill 8 --decode 8

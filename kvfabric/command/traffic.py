@@ -148,12 +148,14 @@ def _window(written: tuple[str, str] | None) -> tuple[int, int] | None:
 
 
 @command.command(
+    short_help="Show lengths, rate, burstiness and KV load.",
     epilog="""\b
 Examples:
   kvfabric traffic show scenarios/first-look.yaml
-  kvfabric traffic show azure-code.csv --window 0s 60s --model Llama-3.1-70B
-  kvfabric traffic show azure-code.csv --model Llama-3.1-70B --plot out/azure
-"""
+  kvfabric traffic show traces/AzureLLMInferenceTrace_code.csv --window 0s 60s
+  kvfabric traffic show traces/AzureLLMInferenceTrace_code.csv --plot out/azure \\
+    --model Llama-3.1-70B
+""",
 )
 @_takes_requests
 @click.option("--model", "name", default=None, help="Tell KV bytes of this model as well.")
@@ -205,11 +207,13 @@ def _plots(folder: Path, name: str, table: "RequestTable", model: "Model | None"
 
 
 @command.command(
+    short_help="Write the requests as a CSV that --trace reads back.",
     epilog="""\b
 Examples:
   kvfabric traffic export scenarios/first-look.yaml --out requests.csv
-  kvfabric traffic export azure-code.csv --window 0s 600s --scale-rate 10 --out busy.csv
-"""
+  kvfabric traffic export traces/AzureLLMInferenceTrace_code.csv --out busy.csv \\
+    --window 0s 600s --scale-rate 10
+""",
 )
 @_takes_requests
 @click.option(
@@ -238,7 +242,7 @@ def export(file: Path, out: Path, **taken: Any) -> None:
     epilog="""\b
 Examples:
   kvfabric traffic tokeniser scenarios/first-look.yaml --ratio 1.33 --ratio 1.5 --ratio 2
-  kvfabric traffic tokeniser azure-code.csv --model Llama-3.1-70B
+  kvfabric traffic tokeniser traces/AzureLLMInferenceTrace_code.csv --model Llama-3.1-70B
 """
 )
 @_takes_requests
@@ -299,11 +303,12 @@ def tokeniser(
 
 
 @command.command(
+    short_help="Download a public trace.",
     epilog="""\b
 Examples:
   kvfabric traffic get azure-code
   kvfabric traffic get mooncake --dir traces
-"""
+""",
 )
 @click.argument("name", metavar="azure-code|azure-conv|mooncake")
 @click.option(

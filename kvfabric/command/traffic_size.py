@@ -17,11 +17,12 @@ about a hundredth, also of wide distributions, in a second or two."""
 
 
 @click.command(
+    short_help="Show how many instances the mean load needs.",
     epilog="""\b
 Examples:
   kvfabric traffic size scenarios/first-look.yaml
   kvfabric traffic size scenarios/first-look.yaml --use 50%
-"""
+""",
 )
 @click.argument("scenario", type=click.Path(path_type=Path))
 @click.option(

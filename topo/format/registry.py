@@ -187,7 +187,7 @@ def write_fabric(
     if not overwrite:
         for target in paths:
             if os.path.lexists(target):
-                raise located(target, None, "exists; write another path, or allow to overwrite it")
+                raise located(target, None, "exists; write another path, or --overwrite")
     _put(paths)
     return made.notes
 
