@@ -11,7 +11,7 @@ from kvfabric.command.study import compare_and_report, study_command
     epilog="""\b
 Examples:
   kvfabric run scenarios/first-look.yaml
-  kvfabric run scenarios/first-look.yaml --emulator fluid --count 1000
+  kvfabric run scenarios/first-look.yaml --emulator fluid --count 1000 --out out/fluid
   kvfabric run scenarios/first-look.yaml --assert 'over_budget<5%' --assert 'drops<=0'
 """
 )

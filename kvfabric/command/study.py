@@ -23,7 +23,7 @@ _OPTIONS: Final = (
         type=click.Path(path_type=Path),
         default=None,
         help="Results folder; an existing one is resumed for the same scenario.  "
-        "[default: out/NAME]",
+        "[default: out/NAME, or out/NAME-run without the comparison]",
     ),
     click.option(
         "--trace",
@@ -148,7 +148,8 @@ def compare_and_report(
                 f"--{name.replace('_', '-')}: needs --trace, or a trace in {scenario}"
             )
     study = load(scenario, overrides=overrides_of(**chosen), compare=compare, allow_code=allow_code)
-    place = out or Path("out") / re.sub(r"[^A-Za-z0-9]+", "-", study.scenario.name).strip("-")
+    name = re.sub(r"[^A-Za-z0-9]+", "-", study.scenario.name).strip("-")
+    place = out or Path("out") / (name if compare else f"{name}-run")
     with progress(study.scenario.name, 1.0) as tick:
         run_study(
             study,

@@ -62,6 +62,16 @@ def test_the_same_scenario_gives_the_same_bytes_whatever_the_number_of_jobs(
     assert one == other
 
 
+def test_a_run_and_a_comparison_of_one_scenario_have_folders_of_their_own(
+    scenario: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for verb in ("run", "compare"):
+        assert kvfabric(verb, scenario, "--emulator", "fluid", "--jobs", "1") == 0
+    assert len(read_study(tmp_path / "out" / "tiny-run").cells) == 2
+    assert len(read_study(tmp_path / "out" / "tiny").cells) == 8
+
+
 def test_every_request_is_finished_and_its_budgets_add_up(scenario: Path, tmp_path: Path) -> None:
     assert kvfabric("compare", scenario, "--out", tmp_path / "a") == 0
     study = read_study(tmp_path / "a")
