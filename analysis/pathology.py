@@ -16,7 +16,7 @@ from analysis.breakdown import Breakdown
 from analysis.chain import Chains
 from analysis.handoff import window_ps
 from analysis.summary import Sample
-from analysis.witness import Ints, Witness, seen
+from analysis.witness import Ints, Witness, stopped
 from analysis.wording import NONE, duration, percent
 from topo.unit import PS_PER_S
 
@@ -102,7 +102,7 @@ def most_paused(samples: Sequence[Sample], place: Path | None) -> Witness | None
     best: tuple[int, Witness] | None = None
     for sample in samples:
         for cell in sample.cells:
-            witness = seen(cell, place)
+            witness = stopped(cell, place)
             paused = int(cell.ports["paused_ps"].astype(np.int64).sum()) if cell.ports else 0
             if witness is not None and paused > (best[0] if best else 0):
                 best = paused, witness
@@ -113,7 +113,7 @@ def pauses(samples: Sequence[Sample], place: Path | None) -> Breakdown:
     """Pause fraction by tier, of every alternative that was paused."""
     rows = []
     for sample in samples:
-        found = [each for cell in sample.cells if (each := seen(cell, place))]
+        found = [each for cell in sample.cells if (each := stopped(cell, place))]
         tiers = sorted({int(tier) for each in found for tier in each.ports["tier"]}, reverse=True)
         for tier in tiers:
             shares = [_fractions(each, tier) for each in found]
@@ -143,7 +143,7 @@ def spreads(samples: Sequence[Sample], place: Path | None) -> Breakdown:
     """The largest pause tree, head-of-line time and fullest queue of every alternative."""
     rows = []
     for sample in samples:
-        found = [each for cell in sample.cells if (each := seen(cell, place))]
+        found = [each for cell in sample.cells if (each := stopped(cell, place))]
         largest = max(
             ((tree, each) for each in found for tree in trees(each.chains)),
             key=lambda pair: (pair[0].size, pair[0].stops),
@@ -161,7 +161,7 @@ def spreads(samples: Sequence[Sample], place: Path | None) -> Breakdown:
                 f"{tree.size:,}" if tree is not None else "0",
                 f"{max((int(e.chains.depth.max(initial=0)) for e in found), default=0):,}",
                 f"{duration(blocked[0])} at {blocked[1]}" if blocked[0] else "0 ps",
-                f"{percent(full[0])} at {full[1]}" if full[0] else "0 %",
+                f"{percent(full[0])} at {full[1]}" if full[0] else _unfilled(found),
             )
         )
     return Breakdown(
@@ -177,6 +177,11 @@ def spreads(samples: Sequence[Sample], place: Path | None) -> Breakdown:
         ),
         tuple(rows),
     )
+
+
+def _unfilled(found: Sequence[Witness]) -> str:
+    """What is told of queues that were empty, or that nobody looked at."""
+    return "0 %" if any(len(each.table("occupancy")["port"]) for each in found) else NONE
 
 
 def _of_tier(found: Witness, tier: int) -> Ints:

@@ -98,8 +98,17 @@ class Witness:
 
 
 def seen(cell: Cell, place: Path | None) -> Witness | None:
-    """The witness of a cell; None for one whose emulator knows no packets."""
-    has = "blame" in cell.observed or (place is not None and "blame" in cell.manifest.digest)
+    """The witness of a cell; None for one whose emulator does not follow the packets of a flow."""
+    return _telling("blame", cell, place)
+
+
+def stopped(cell: Cell, place: Path | None) -> Witness | None:
+    """The witness of a cell that tells who was stopped because of whom: also one of real frames."""
+    return _telling("stops", cell, place)
+
+
+def _telling(name: str, cell: Cell, place: Path | None) -> Witness | None:
+    has = name in cell.observed or (place is not None and name in cell.manifest.digest)
     return Witness(cell, place) if has and cell.requests else None
 
 

@@ -5,7 +5,7 @@ the others, so that nothing differs but what moves the bytes. A hand-off's time 
 release to its last byte. Each emulator is told with what it leaves out.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -17,12 +17,13 @@ from emulate.mininet.dilation import patience_s, prospect, refuse_wall
 from emulate.mininet.emulator import MininetEmulator, refuse_window
 from emulate.mininet.feed import LEAD_NS, busy_ps
 from emulate.mininet.guard import Verdict
+from emulate.mininet.kernel import lead_ps
 from emulate.mininet.network import network, refuse_size
 from emulate.mininet.record import FOLDER
 from emulate.mininet.setup import Setup, refuse_frames
 from emulate.mininet.support import demand_drivers, demand_support
 from emulate.mininet.tcp import refuse_control, tcp_replay
-from kvfabric.emulate import Tell, control_run, setup_of
+from kvfabric.emulate import Tell, control_run, setup_of, stopping
 from kvfabric.run import CellJob, nic_rate, served
 from topo.error import KvfabricError
 from topo.unit import PS_PER_MS, PS_PER_S
@@ -48,6 +49,16 @@ TCP_LEAVES_OUT: Final = (
 )
 """The same of kernel TCP."""
 
+HANDOFF: Final = np.dtype(
+    [
+        ("handoff", np.int64),
+        ("source", np.int32),  # node index of the sending host of its first flow
+        ("destination", np.int32),  # and of its receiving host
+        ("bytes", np.int64),
+    ]
+)
+"""One row a hand-off that crosses the fabric."""
+
 P50_OFF: Final = 0.10
 P95_OFF: Final = 0.20
 """How far Mininet may be off the packet emulator at P50 and P95 of hand-offs."""
@@ -57,7 +68,8 @@ P95_OFF: Final = 0.20
 class Checked:
     """One emulator's times of the same hand-offs, in picoseconds, -1 for one that did not finish.
 
-    marked, pauses, drops: sums over all ports, None of an emulator without such things.
+    marked, pauses, drops: sums over all ports, None of an emulator without such things. partial: it
+    was interrupted, and tells only of what had finished by then.
     """
 
     name: str
@@ -65,6 +77,13 @@ class Checked:
     marked: int | None = None
     pauses: int | None = None
     drops: int | None = None
+    partial: bool = False
+
+    def beside(self, other: "Checked") -> "Checked":
+        """The hand-offs that the other has finished too, all of them where it is not partial."""
+        if not other.partial:
+            return self
+        return replace(self, handoff_ps=self.handoff_ps[other.handoff_ps >= 0])
 
     def quantile_ps(self, share: float) -> float:
         """The time that a share of all hand-offs does not exceed; infinite when it never ended."""
@@ -92,7 +111,7 @@ class Crosscheck:
     def off(self) -> tuple[float, float] | None:
         """How far Mininet is off the packet emulator at P50 and P95, as shares."""
         packet, frames = self.of(PACKET), self.of(MININET)
-        if packet is None or frames is None:
+        if packet is None or frames is None or frames.partial:
             return None
         p50, p95 = (frames.quantile_ps(q) / packet.quantile_ps(q) - 1 for q in (0.5, 0.95))
         return p50, p95
@@ -120,11 +139,27 @@ class Rehearsal:
         """When each flow finished in the packet run."""
         return np.asarray(self.packet.flows["finish_ps"], np.int64)
 
+    @property
+    def _own(self) -> NDArray[np.bool_]:
+        """Which flows belong to hand-offs."""
+        own: NDArray[np.bool_] = self.flows["handoff"] >= 0
+        own[self.of_handoffs :] = False
+        return own
+
+    @property
+    def handoffs(self) -> NDArray[np.void]:
+        """One row a hand-off, in the order of their times: `HANDOFF`."""
+        own = self.flows[self._own]
+        number, first, place = np.unique(own["handoff"], return_index=True, return_inverse=True)
+        rows = np.zeros(len(number), HANDOFF)
+        rows["handoff"] = number
+        rows["source"], rows["destination"] = own["source"][first], own["destination"][first]
+        np.add.at(rows["bytes"], place, own["bytes"])
+        return rows
+
     def handoff_ps(self, finish_ps: Times) -> Times:
         """The time of every hand-off from the finish of every flow, -1: never."""
-        own = self.flows[: self.of_handoffs]
-        own = own[own["handoff"] >= 0]
-        finish = finish_ps[: self.of_handoffs][self.flows[: self.of_handoffs]["handoff"] >= 0]
+        own, finish = self.flows[self._own], finish_ps[self._own]
         _, place = np.unique(own["handoff"], return_inverse=True)
         count = int(place.max(initial=-1)) + 1
         first, last = np.full(count, 2**62), np.full(count, -1)
@@ -161,6 +196,24 @@ def cheap(heard: Rehearsal) -> list[Checked]:
     ]
 
 
+def refuse_real(setup: Setup, dilation: int | None, *controls: str | None) -> None:
+    """Raise `EmulationError`, in one line, for what cannot be put on frames; creates nothing.
+
+    controls: of kernel TCP, None for the NICs in software. What depends on the flows or on the
+    dilation that is yet to be chosen, `on_frames` refuses.
+    """
+    refuse_frames(setup)
+    refuse_size(setup.fabric)
+    demand_support()
+    demand_drivers()
+    for control in controls:
+        if control is not None:
+            refuse_control(control)
+    if dilation is not None:
+        # Nothing waits for a completion here: it may be told a millisecond of the fabric late.
+        refuse_window(dilation, PS_PER_MS)
+
+
 def on_frames(
     heard: Rehearsal,
     *,
@@ -175,28 +228,24 @@ def on_frames(
     """Replay the flows on a Mininet network: their times, the guard's verdict, the dilation.
 
     tcp: by kernel TCP with this congestion control, in place of the NICs in software. Refuses in
-    one line, before anything is created, what cannot be.
+    one line, before anything is created, what cannot be. Ctrl-C ends the replay and keeps what is
+    complete, which is marked partial; before it, and with TCP, it ends everything.
     """
     setup = heard.setup
-    if tcp is not None:
-        refuse_control(tcp)
-    refuse_frames(setup)
-    refuse_size(setup.fabric)
-    demand_support()
-    demand_drivers()
+    refuse_real(setup, dilation, tcp)
     chosen = dilation or setup.calibration().dilation
-    # Nothing waits for a completion here: it may be told a millisecond of the fabric late.
     refuse_window(chosen, PS_PER_MS)
     finish = heard.finish_ps
     done = finish >= 0
-    busy = busy_ps(heard.flows["release_ps"][done], finish[done], LEAD_NS * 1000 // chosen)
-    refuse_wall(busy, chosen, most_s)
+    lead = LEAD_NS * 1000 // chosen if tcp is None else lead_ps(chosen)
+    busy = busy_ps(heard.flows["release_ps"][done], finish[done], lead)
+    refuse_wall(busy, chosen, most_s, given=dilation is not None)
 
     def watch(now_ps: int) -> None:
         share, note = prospect(now_ps, busy, chosen)
         tell(0.1 + 0.9 * share, note)
 
-    until = int(finish.max()) + PS_PER_MS + busy // 5
+    until = int(finish.max()) + PS_PER_MS + busy
     with network(setup.fabric, what=name, memory=memory, base=base) as made:
         tell(0.05, "control experiments")
         found = control_run(setup, made, chosen)
@@ -209,7 +258,8 @@ def on_frames(
             most_s=patience_s(busy, chosen),
         ) as live:
             if tcp is None:
-                took = replay(heard.flows, live, until_ps=until)
+                with stopping(live):
+                    took = replay(heard.flows, live, until_ps=until)
             else:
                 live.advance(0)
                 took = tcp_replay(
@@ -223,13 +273,13 @@ def on_frames(
                 ).finish_ps
             told = live.telemetry()
             label = MININET if tcp is None else f"TCP {tcp}"
-            return _of_frames(label, heard, took, told), live.judged(found), chosen
+            checked = _of_frames(label, heard, took, told)
+            partial = live.interrupted_ps is not None
+            return replace(checked, partial=partial), live.judged(found), chosen
 
 
 def _of_frames(name: str, heard: Rehearsal, finish_ps: Times, told: Telemetry) -> Checked:
-    ports = told.ports
-    return Checked(
-        name,
-        heard.handoff_ps(finish_ps),
-        *(int(np.asarray(ports[column]).sum()) for column in ("marked", "pauses", "drops")),
+    marked, pauses, drops = (
+        int(np.asarray(told.ports[column]).sum()) for column in ("marked", "pauses", "drops")
     )
+    return Checked(name, heard.handoff_ps(finish_ps), marked, pauses, drops)

@@ -37,7 +37,7 @@ from emulate.mininet.setup import Setup, refuse_frames
 from emulate.mininet.support import demand_drivers, demand_support
 from kvfabric.build import Stage
 from kvfabric.run import CellJob, run_cell
-from topo.unit import PS_PER_S, show_duration
+from topo.unit import PS_PER_MS, PS_PER_S, show_duration
 from traffic.emulator import Emulator
 from traffic.replay import replay
 
@@ -115,6 +115,7 @@ def outlook(
         demand_drivers()
     else:
         demand_kernel(tcp)
+    given = dilation is not None
     if dilation is None:
         found = setup.calibration()
         dilation, why = found.dilation, found.text()
@@ -131,7 +132,7 @@ def outlook(
         flows["finish_ps"].astype(np.int64)[done],
         LEAD_NS * 1000 // dilation if tcp is None else lead_ps(dilation),
     )
-    refuse_wall(busy, dilation, most_s)
+    refuse_wall(busy, dilation, most_s, given=given)
     return Outlook(dilation, why, busy, packet)
 
 
@@ -212,7 +213,9 @@ def control_run(setup: Setup, made: Network, dilation: int) -> list[Control]:
     """The control experiments on a network, with what they gave."""
     wanted = controls(setup.fabric, setup.routes, setup.twin())
     most_s = patience_s(wanted.end_ps, dilation)
-    with MininetEmulator(setup, made, dilation=dilation, most_s=most_s) as live:
+    with MininetEmulator(
+        setup, made, dilation=dilation, window_ps=PS_PER_MS, most_s=most_s
+    ) as live:
         finish = replay(wanted.flows, live, until_ps=2 * wanted.end_ps)
         live.telemetry()
     return wanted.judged(finish)

@@ -13,13 +13,14 @@ SERIES_PORTS: Final = 32
 
 
 def observed(fabric: Fabric, telemetry: Telemetry) -> dict[str, Table]:
-    """The tables of `analysis.observed` by name; none of an emulator without frames.
+    """The tables of `analysis.observed` by name; none of an emulator without frames, and only what
+    the pauses were of one that does not follow a flow's last packet (real frames).
 
     Hops without a wait are left out, but for NICs and for flows that sent anew, whose way tells
     where they may have lost; and series of all but the `SERIES_PORTS` longest queues.
     """
     if not telemetry.hops:
-        return {}
+        return _stopped(fabric, telemetry)
     tables: dict[str, Table] = {"blame": {name: telemetry.flows[name] for name in BLAME}}
     for name, columns in OBSERVED.items():
         if name not in ("blame", "egress"):
@@ -35,6 +36,17 @@ def observed(fabric: Fabric, telemetry: Telemetry) -> dict[str, Table]:
     tables["series"] = {column: values[shown] for column, values in series.items()}
     tables["egress"] = _egress(fabric, telemetry)
     return tables
+
+
+def _stopped(fabric: Fabric, telemetry: Telemetry) -> dict[str, Table]:
+    """Who was stopped because of whom, where the emulator tells it."""
+    if not telemetry.stops:
+        return {}
+    told = {"pauses": telemetry.pauses, "stops": telemetry.stops}
+    return {
+        "egress": _egress(fabric, telemetry),
+        **{name: {column: of[column] for column in OBSERVED[name]} for name, of in told.items()},
+    }
 
 
 def _egress(fabric: Fabric, telemetry: Telemetry) -> Table:

@@ -166,16 +166,21 @@ def prospect(now_ps: int, busy_ps: int, dilation: int) -> tuple[float, str]:
     )
 
 
-def refuse_wall(duration_ps: int, dilation: int, most_s: float) -> None:
-    """Raise `EmulationError` for a run that would take longer than it may."""
+def refuse_wall(duration_ps: int, dilation: int, most_s: float, *, given: bool = True) -> None:
+    """Raise `EmulationError` for a run that would take longer than it may.
+
+    given: the dilation is the user's, who may write a smaller one; a measured one is the least.
+    """
     takes = wall_s(duration_ps, dilation)
-    if takes > most_s:
-        fits = int(most_s * PS_PER_S / max(duration_ps, 1))
-        raise EmulationError(
-            f"dilation {dilation:,}: {show_duration(duration_ps)} of the fabric take "
-            f"{_minutes(takes)}, more than --wall {_minutes(most_s)}; write fewer requests, "
-            "a longer --wall" + (f", or a --dilation of at most {fits:,}" if fits >= 1 else "")
-        )
+    if takes <= most_s:
+        return
+    fits = int(most_s * PS_PER_S / max(duration_ps, 1)) if given else 0
+    raise EmulationError(
+        f"dilation {dilation:,}: {show_duration(duration_ps)} of the fabric take "
+        f"{_minutes(takes)}, more than --wall {_minutes(most_s)}; write "
+        + (f"a --dilation of at most {fits:,}, fewer requests" if fits else "fewer requests")
+        + f" (--count) or --wall {_minutes(math.ceil(1.1 * takes))}"
+    )
 
 
 def _minutes(seconds: float) -> str:

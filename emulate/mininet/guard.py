@@ -243,21 +243,14 @@ def _losses(measured: Measured) -> list[Check]:
 
 
 def _controls(controls: list[Control], limits: Limits) -> list[Check]:
-    return [
-        _check(
-            control.what,
-            control.off,
-            limits.control,
-            "invalid",
-            f"{control.what} is {_percent(control.off)} off what it must be, more than "
-            f"{100 * limits.control:g} %",
-        )
-        for control in controls
-    ]
-
-
-def _percent(share: float) -> str:
-    return f"{100 * share:.3g} %" if np.isfinite(share) else "without an end and so"
+    checks = []
+    for one in controls:
+        told = f"{one.what} did not end"
+        if np.isfinite(one.off):
+            told = f"{one.what} is {100 * one.off:.3g} % off what it must be, "
+            told += f"more than {100 * limits.control:g} %"
+        checks.append(_check(one.what, one.off, limits.control, "invalid", told))
+    return checks
 
 
 def _processors(measured: Measured, limits: Limits) -> list[Check]:

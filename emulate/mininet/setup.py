@@ -90,8 +90,8 @@ def refuse_frames(setup: Setup) -> None:
         )
     if setup.faults:
         raise EmulationError(
-            f"faults: {len(setup.faults)} of links, which real frames do not know yet; leave "
-            "them out, or use emulator packet"
+            "faults: real frames do not know faults of links and switches yet; leave them out, or "
+            "use emulator packet"
         )
 
 

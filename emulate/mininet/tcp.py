@@ -9,8 +9,6 @@ class. The kernel's timers are those of the real clock: a least retransmission t
 
 import contextlib
 import select
-import socket
-import struct
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -23,22 +21,20 @@ from numpy.typing import NDArray
 from emulate.ideal import FRAME_OVERHEAD
 from emulate.mininet.doctor import available_congestion
 from emulate.mininet.error import EmulationError
+from emulate.mininet.kernel import lead_ps
 from emulate.mininet.namespace import inside
 from emulate.mininet.network import Network
 from emulate.mininet.program import call
+from emulate.mininet.stream import Exchange, Stream
+from topo.unit import PS_PER_S
 
-PORT: Final = 5201
-_CHUNK: Final = 2**16
 _FRAMING: Final = 24  # bytes of preamble, FCS and gap, which the kernel does not count
-_TOTAL_RETRANS: Final = 100  # of struct tcp_info, linux/tcp.h
-_CONGESTION: Final = 13
 _NAP_S: Final = 0.05
-_PATIENCE_S: Final = 10.0
 
 
 @dataclass(frozen=True, slots=True)
 class TcpOutcome:
-    """When each flow finished, in virtual picoseconds (-1: not), and segments sent again."""
+    """When each flow finished, in virtual picoseconds (-1: not), and bytes sent again."""
 
     finish_ps: NDArray[np.int64]
     resent: NDArray[np.int64]
@@ -95,165 +91,111 @@ def tcp_replay(
     Ends when all have finished or at ``until_ps``. Gaps in which no flow is under way are skipped.
     """
     refuse_control(control)
-    order = np.argsort(flows["release_ps"], kind="stable")
-    with shaped(network, dilation, mtu), _Wires(network, control, mtu) as wires:
-        return _Replay(flows, order, wires, dilation, until_ps, watch or (lambda _: None)).run()
-
-
-class _Wires:
-    """Listening and connecting sockets in the hosts' namespaces."""
-
-    def __init__(self, network: Network, control: str, mtu: int) -> None:
-        self._network = network
-        self._control = control.encode()
-        self._mtu = mtu
-        self._listeners: dict[int, socket.socket] = {}
-        for host in network.fabric.hosts:
-            with inside(network.namespace(host.index)):
-                listener = socket.create_server(("", PORT), backlog=1024)
-            listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG, mtu)
-            self._listeners[host.index] = listener
-
-    def connect(self, source: int, destination: int) -> tuple[socket.socket, socket.socket]:
-        """A connection that stands: the sending and the receiving end."""
-        with inside(self._network.namespace(source)):
-            sender = socket.socket()
-        sender.setsockopt(socket.IPPROTO_TCP, _CONGESTION, self._control)
-        sender.setsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG, self._mtu)
-        sender.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        sender.settimeout(_PATIENCE_S)
-        try:
-            sender.connect((self._network.nodes[destination].ip, PORT))
-        except TimeoutError:
-            raise EmulationError(
-                f"no connection from {self._network.nodes[source].name} to "
-                f"{self._network.nodes[destination].name} within {_PATIENCE_S:g} s; is the machine "
-                "busy?"
-            ) from None
-        receiver, _ = self._listeners[destination].accept()
-        sender.setblocking(False)
-        receiver.setblocking(False)
-        return sender, receiver
-
-    def __enter__(self) -> "_Wires":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        for listener in self._listeners.values():
-            listener.close()
-
-
-@dataclass(slots=True)
-class _Open:
-    """A connection under way: what is left to send and to come."""
-
-    row: int
-    sender: socket.socket
-    receiver: socket.socket
-    unsent: int
-    missing: int
+    with (
+        shaped(network, dilation, mtu),
+        contextlib.closing(Exchange(network, control, mtu, None)) as exchange,
+    ):
+        return _Replay(flows, exchange, dilation, until_ps, watch or (lambda _: None)).run()
 
 
 class _Replay:
+    """Flows by release: waiting, then ready, with a connection that is opened, then running."""
+
     def __init__(
         self,
         flows: NDArray[np.void],
-        order: NDArray[np.int64],
-        wires: _Wires,
+        exchange: Exchange,
         dilation: int,
         until_ps: int,
         watch: Callable[[int], None],
     ) -> None:
         self._flows = flows
-        self._waiting = order.tolist()[::-1]
-        self._wires = wires
+        self._waiting = np.argsort(flows["release_ps"], kind="stable").tolist()[::-1]
+        self._exchange = exchange
         self._dilation = dilation
+        self._lead = lead_ps(dilation)
         self._until = until_ps
         self._watch = watch
         self._start = time.monotonic_ns()
         self._skipped = 0
-        self._ready: dict[int, tuple[socket.socket, socket.socket]] = {}
-        self._open: dict[int, _Open] = {}
+        self._ready: dict[int, Stream] = {}
+        self._running: dict[int, Stream] = {}
+        self._by_end: dict[int, Stream] = {}
         self._poll = select.poll()
-        self._zeros = bytes(_CHUNK)
+        self._into = bytearray(2**18)
         self.finish = np.full(len(flows), -1, np.int64)
         self.resent = np.zeros(len(flows), np.int64)
 
     def _now(self) -> int:
         return (time.monotonic_ns() - self._start) * 1000 // self._dilation + self._skipped
 
+    def _release_ps(self, row: int) -> int:
+        return int(self._flows[row]["release_ps"])
+
     def run(self) -> TcpOutcome:
         """Until everything is over."""
+        for number in self._exchange.listeners:
+            self._poll.register(number, select.POLLIN)
         try:
-            while (self._waiting or self._open) and self._now() < self._until:
-                self._release()
+            while (self._waiting or self._ready or self._running) and self._now() < self._until:
+                self._connect()
+                self._begin()
                 self._turn()
                 self._watch(self._now() - self._skipped)
         finally:
-            for pair in self._ready.values():
-                for end in pair:
-                    end.close()
-            for one in self._open.values():
-                one.sender.close()
-                one.receiver.close()
+            for stream in [*self._ready.values(), *self._running.values()]:
+                stream.close()
         return TcpOutcome(self.finish, self.resent)
 
-    def _release(self) -> None:
-        """Open what is due; connections of the next flow stand before."""
-        if not self._waiting:
-            return
-        at = int(self._flows[self._waiting[-1]]["release_ps"])
-        batch = [r for r in self._waiting[-64:] if self._flows[r]["release_ps"] == at]
-        for row in batch:
-            if row not in self._ready:
-                flow = self._flows[row]
-                self._ready[row] = self._wires.connect(
-                    int(flow["source"]), int(flow["destination"])
-                )
-        if not self._open:
+    def _connect(self) -> None:
+        """Connect what is released soon, so that no handshake counts; skip where nothing moves."""
+        if self._waiting and not self._ready and not self._running:
+            at = self._release_ps(self._waiting[-1]) - self._lead
             self._skipped += max(0, at - self._now())
-        if self._now() < at:
-            return
-        for row in batch:
-            self._waiting.remove(row)
-            sender, receiver = self._ready.pop(row)
-            size = int(self._flows[row]["bytes"])
-            one = _Open(row, sender, receiver, size, size)
-            for end, events in ((sender, select.POLLOUT), (receiver, select.POLLIN)):
-                self._open[end.fileno()] = one
-                self._poll.register(end, events)
+        until = self._now() + self._lead
+        while self._waiting and self._release_ps(self._waiting[-1]) <= until:
+            row = self._waiting.pop()
+            flow = self._flows[row]
+            self._ready[row] = self._exchange.open(
+                row, int(flow["source"]), int(flow["destination"]), int(flow["bytes"]), 0
+            )
+
+    def _begin(self) -> None:
+        for row, stream in list(self._ready.items()):
+            if stream.receiver is None or self._release_ps(row) > self._now():
+                continue
+            self._running[row] = self._ready.pop(row)
+            stream.begin()
+            self._by_end[stream.sender.fileno()] = stream
+            self._poll.register(stream.sender, select.POLLOUT)
 
     def _turn(self) -> None:
-        wait = _NAP_S
-        if self._waiting:
-            at = int(self._flows[self._waiting[-1]]["release_ps"])
-            wait = min(wait, max(0, at - self._now()) * self._dilation / 1e12)
+        """One look at all sockets, for which it waits as long as nothing else is due."""
+        due = [self._release_ps(row) for row, one in self._ready.items() if one.receiver]
+        wait = min([_NAP_S, *(max(0, at - self._now()) * self._dilation / PS_PER_S for at in due)])
         for number, _ in self._poll.poll(wait * 1000):
-            one = self._open.get(number)
-            if one is None:
+            if number in self._exchange.listeners:
+                for stream in self._exchange.accept(number):
+                    assert stream.receiver is not None
+                    self._by_end[stream.receiver.fileno()] = stream
+                    self._poll.register(stream.receiver, select.POLLIN)
                 continue
-            if number == one.sender.fileno():
-                self._send(one)
+            stream = self._by_end[number]
+            if number == stream.sender.fileno():
+                stream.send()
+                if not stream.unsent:
+                    self._poll.modify(number, 0)
             else:
-                self._receive(one)
+                stream.receive(self._into)
+                if not stream.missing:
+                    self._end(stream)
 
-    def _send(self, one: _Open) -> None:
-        with contextlib.suppress(BlockingIOError):
-            while one.unsent:
-                one.unsent -= one.sender.send(self._zeros[: min(one.unsent, _CHUNK)])
-        if not one.unsent:
-            self._poll.modify(one.sender, 0)
-
-    def _receive(self, one: _Open) -> None:
-        with contextlib.suppress(BlockingIOError):
-            while one.missing:
-                one.missing -= len(one.receiver.recv(_CHUNK))
-        if one.missing:
-            return
-        self.finish[one.row] = self._now()
-        info = one.sender.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _TOTAL_RETRANS + 4)
-        self.resent[one.row] = struct.unpack_from("I", info, _TOTAL_RETRANS)[0]
-        for end in (one.sender, one.receiver):
-            del self._open[end.fileno()]
+    def _end(self, stream: Stream) -> None:
+        self.finish[stream.row] = self._now()
+        self.resent[stream.row] = stream.told()[2]
+        del self._running[stream.row]
+        for end in (stream.sender, stream.receiver):
+            assert end is not None
+            del self._by_end[end.fileno()]
             self._poll.unregister(end)
-            end.close()
+        stream.close()

@@ -1,10 +1,10 @@
 """``kvfabric emulate``: one scenario on real frames, slowed down by a stated factor."""
 
 from pathlib import Path
-from typing import Any
 
 import click
 
+from kvfabric.command.frames import frame_options, one_job, place_of, seconds_of
 from topo.error import KvfabricError
 
 
@@ -25,20 +25,7 @@ Examples:
     default=None,
     help="Results folder, new or empty.  [default: out/NAME-mininet]",
 )
-@click.option(
-    "--dilation",
-    type=click.IntRange(1),
-    default=None,
-    help="How many times slower than the fabric's clock.  [default: what this machine can]",
-)
-@click.option("--wall", default="15min", show_default=True, help="What the run may take.")
-@click.option(
-    "--links",
-    type=click.Choice(["veth", "memory"]),
-    default="veth",
-    show_default=True,
-    help="Between switches: veth pairs, or wires inside the switch process.",
-)
+@frame_options
 @click.option(
     "--dataplane",
     type=click.Choice(["softswitch", "kernel"]),
@@ -52,14 +39,13 @@ Examples:
     default=None,
     help="Of the kernel's senders: cubic, bbr or dctcp.  [default: dctcp]",
 )
-@click.option("--count", type=click.IntRange(1), default=None, help="Requests, at most.")
 @click.option(
     "--shell", "opened", is_flag=True, help="Serve nothing: open Mininet's command line on it."
 )
-@click.option("--allow-code", is_flag=True, help="Run policies named as module:Class.")
 def command(
     scenario: Path,
     out: Path | None,
+    alternative: int | None,
     dilation: int | None,
     wall: str,
     links: str,
@@ -69,43 +55,33 @@ def command(
     opened: bool,
     allow_code: bool,
 ) -> int:
-    """Run SCENARIO, as it stands outside its `compare`, on a Mininet network of real frames.
+    """Run SCENARIO, or one alternative of its `compare`, on a Mininet network of real frames.
 
     Needs root; `kvfabric doctor` says what else. The guard's verdict stands beside the results:
     valid, warn, or invalid, and then no number is told and the command exits 1. Ctrl-C keeps what
     is complete, marked partial.
     """
-    import re
     import shlex
     import sys
 
     from kvfabric.command.study import tell
-    from kvfabric.compare import jobs_of, manifest_of
+    from kvfabric.compare import manifest_of
     from kvfabric.emulate import emulated, outlook, shell, write_emulated
     from kvfabric.kernel import kernel_emulated
-    from kvfabric.load import load
     from kvfabric.progress import progress
-    from topo.unit import PS_PER_S, duration
 
     control = _control(dataplane, tcp, links=links, opened=opened)
-    overrides: dict[tuple[str | int, ...], Any] = {
-        ("run", "seeds"): 1,
-        ("run", "emulator"): "packet",
-    }
-    if count is not None:
-        overrides["requests", "count"] = count
-    study = load(scenario, overrides=overrides, compare=False, allow_code=allow_code)
-    (job,) = jobs_of(study)
-    if job.impossible is not None:
-        raise study.source.error(("policy",), job.impossible)
+    most_s = seconds_of(wall)
+    study, job = one_job(
+        scenario, alternative=alternative, count=count, seed=1, allow_code=allow_code
+    )
     if opened:
         shell(job, dilation, memory=links == "memory")
         return 0
-    name = re.sub(r"[^A-Za-z0-9]+", "-", study.scenario.name).strip("-")
-    place = out or Path("out") / f"{name}-mininet"
+    place = out or place_of(study.scenario.name, alternative, "mininet")
     if place.exists() and (not place.is_dir() or any(place.iterdir())):
         raise KvfabricError(f"{place}: holds something already; write another --out, or remove it")
-    seen = outlook(job, dilation, duration(wall) / PS_PER_S, tcp=control)
+    seen = outlook(job, dilation, most_s, tcp=control)
     click.echo(f"{seen.why}; the network is busy for {seen.wall_s:.0f} s of real time", err=True)
     with progress(study.scenario.name, 1.0) as tick:
         done = (

@@ -77,8 +77,14 @@ def test_no_room_for_the_dilation_is_told_in_one_line() -> None:
     refuse_wall(20 * PS_PER_MS, 10_000, 200)
     with pytest.raises(EmulationError, match=r"20 ms of the fabric take 3\.33min") as caught:
         refuse_wall(20 * PS_PER_MS, 10_000, 100)
-    assert "or a --dilation of at most 5,000" in str(caught.value)
+    told = "write a --dilation of at most 5,000, fewer requests (--count) or --wall 3.68min"
+    assert str(caught.value).endswith(told)
     assert "\n" not in str(caught.value)
+
+
+def test_a_measured_dilation_is_the_least_and_none_below_it_is_advised() -> None:
+    with pytest.raises(EmulationError, match=r"write fewer requests \(--count\) or --wall 3\."):
+        refuse_wall(20 * PS_PER_MS, 10_000, 100, given=False)
 
 
 def test_where_no_dilation_fits_none_is_advised() -> None:

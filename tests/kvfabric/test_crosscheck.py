@@ -1,6 +1,7 @@
 """The same flows through every emulator: the same hand-offs, told side by side."""
 
 import csv
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -107,6 +108,13 @@ def _run(*arguments: str) -> tuple[int, str]:
     return done.return_value, done.output
 
 
+def _able(monkeypatch: pytest.MonkeyPatch, on_frames: Callable[..., object]) -> None:
+    """A machine that can, and what real frames give there."""
+    monkeypatch.setattr("emulate.mininet.support.may_emulate", lambda: None)
+    monkeypatch.setattr("kvfabric.crosscheck.refuse_real", lambda *_, **__: None)
+    monkeypatch.setattr("kvfabric.crosscheck.on_frames", on_frames)
+
+
 def test_the_command_writes_a_table_and_a_plot(tmp_path: Path) -> None:
     code, told = _run(str(SCENARIO), "--no-mininet", "--count", "20", "--out", str(tmp_path))
     assert code == 0
@@ -127,13 +135,63 @@ def test_an_invalid_run_shows_no_number_and_exits_1(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     broken = (Checked(MININET, np.full(20, 123_456_789)), Verdict("invalid", [], Limits()), 777)
-    monkeypatch.setattr("emulate.mininet.support.may_emulate", lambda: None)
-    monkeypatch.setattr("kvfabric.crosscheck.on_frames", lambda *_, **__: broken)
+    _able(monkeypatch, lambda *_, **__: broken)
     code, told = _run(str(SCENARIO), "--count", "20", "--out", str(tmp_path))
     assert code == 1
     assert "Mininet withheld: invalid" in told
     assert "123" not in told.partition("packet leaves out")[0].partition("\n")[2]
     assert "Mininet_ps" not in (tmp_path / "crosscheck.csv").read_text()
+
+
+def test_an_interrupted_run_is_held_against_the_hand_offs_that_had_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def half(heard: Rehearsal, **_: object) -> tuple[Checked, Verdict, int]:
+        times = heard.handoff_ps(heard.finish_ps) * 2
+        times[::2] = -1
+        return Checked(MININET, times, partial=True), Verdict("valid", [], Limits()), 777
+
+    _able(monkeypatch, half)
+    code, told = _run(str(SCENARIO), "--count", "20", "--out", str(tmp_path))
+    assert code == 130
+    row = next(line for line in told.splitlines() if "partial: 10 of 20" in line)
+    assert "(+100.0%)" in row  # each took twice as long, and is held against itself
+    assert "interrupted: what is complete is kept" in told
+    times = [row["Mininet_ps"] for row in _table(tmp_path)]
+    assert times.count("-1") == 10
+
+
+def test_an_interruption_before_anything_was_complete_keeps_the_rest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    _able(monkeypatch, interrupted)
+    code, told = _run(str(SCENARIO), "--count", "20", "--out", str(tmp_path))
+    assert code == 130
+    assert "Mininet left out: interrupted" in told
+    assert "packet_ps" in _table(tmp_path)[0]
+
+
+def test_rates_are_told_by_pair_and_the_file_says_who_sent_what(tmp_path: Path) -> None:
+    incast = SCENARIO.with_name("incast.yaml")
+    given = ("--alternative", "2", "--pairs", "--no-mininet", "--out", str(tmp_path))
+    code, told = _run(str(incast), *given)
+    assert code == 0
+    told = told.partition("Rate of each pair, Gbps: median (slowest)")[2]
+    lines = [line.split() for line in told.splitlines() if line.strip().startswith("h")]
+    assert [line[:3] for line in lines] == [[f"h{i}", "h4", "2"] for i in range(3)] + [
+        ["h3", "h5", "2"]
+    ]
+    rows = [row for row in _table(tmp_path) if row["from"] == "h3"]
+    rates = [int(row["bytes"]) * 8000 / int(row["packet_ps"]) for row in rows]
+    assert lines[3][-2:] == [f"{np.median(rates):.3g}", f"({min(rates):.3g})"]
+
+
+def _table(place: Path) -> list[dict[str, str]]:
+    with (place / "crosscheck.csv").open() as file:
+        return list(csv.DictReader(file))
 
 
 def test_frames_that_cannot_be_are_left_out_unless_asked_for(
@@ -142,8 +200,7 @@ def test_frames_that_cannot_be_are_left_out_unless_asked_for(
     def refused(*_: object, **__: object) -> None:
         raise EmulationError("dilation 9: takes too long")
 
-    monkeypatch.setattr("emulate.mininet.support.may_emulate", lambda: None)
-    monkeypatch.setattr("kvfabric.crosscheck.on_frames", refused)
+    _able(monkeypatch, refused)
     code, told = _run(str(SCENARIO), "--count", "20", "--out", str(tmp_path))
     assert code == 0
     assert "Mininet left out: dilation 9: takes too long" in told

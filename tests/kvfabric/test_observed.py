@@ -1,5 +1,6 @@
 """What the packets of a cell met, kept beside it: blame, hops, pauses, stops, queues."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -7,11 +8,14 @@ import pytest
 
 from analysis.error import RecordError
 from analysis.observed import BLAME, OBSERVED, read_observed
+from analysis.pathology import spreads
 from analysis.record import Cell, read_cell, write_cell
+from analysis.summary import Sample
+from analysis.wording import NONE
 from kvfabric.compare import jobs_of
 from kvfabric.load import load
-from kvfabric.observed import SERIES_PORTS
-from kvfabric.run import run_cell
+from kvfabric.observed import SERIES_PORTS, observed
+from kvfabric.run import run_cell, served
 
 TEXT = """\
 name: observed
@@ -74,6 +78,26 @@ def test_unknown_missing_and_damaged_tables_are_refused_in_a_line(tmp_path: Path
     (place / "stops.parquet").write_bytes(b"PAR1")
     with pytest.raises(RecordError, match="differs from its manifest"):
         read_observed(place, digest, "stops")
+
+
+def test_of_real_frames_the_pauses_are_kept_and_spread_as_they_do_in_packets(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "s.yaml"
+    path.write_text(TEXT.replace("EMULATOR", "packet").replace("8MiB", "2MiB"), encoding="utf-8")
+    (job,) = jobs_of(load(path))
+    _, emulator, _ = served(job)
+    telemetry = replace(emulator.telemetry(), hops={})  # real frames have none
+    kept = observed(job.stage.fabric, telemetry)
+    assert set(kept) == {"pauses", "stops", "egress"}
+    assert len(kept["stops"]["port"])
+    whole = run_cell(job)
+    frames = replace(whole, observed=kept)
+    (one,), (other,) = (
+        spreads([Sample("f", "p", (cell,), (), (), None)], None).rows for cell in (whole, frames)
+    )
+    assert other[2:6] == one[2:6]  # root, ports, depth, head-of-line time
+    assert other[6] == NONE  # queues are not sampled there
 
 
 def test_a_fluid_cell_has_none(tmp_path: Path) -> None:
