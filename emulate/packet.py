@@ -183,12 +183,8 @@ class PacketEmulator:
     def deadlocks(self) -> list[Deadlock]:
         """Circles of queues that wait for each other, each once, at the tick that found it.
 
-        Looked for by the reference engine only; `topo.deadlock` says whether there can be any.
+        `topo.deadlock` says beforehand whether there can be any.
         """
-        if not isinstance(self._engine, _engine.Reference):
-            raise KvfabricError(
-                "deadlocks: the core does not look for them; write engine='reference'"
-            )
         return [
             Deadlock(time, priority, tuple(self.fabric.port_name(p) for p in ports))
             for time, priority, ports in self._engine.deadlocks()

@@ -212,6 +212,13 @@ Time ideal_ps(Bytes bytes, std::int64_t descriptors, Bytes mtu, Time issue_ps,
 }
 
 template <typename Engine>
+std::vector<std::tuple<Time, int, std::vector<std::uint32_t>>> deadlocks(const Engine& engine) {
+    std::vector<std::tuple<Time, int, std::vector<std::uint32_t>>> rows;
+    for (const Deadlock& d : engine.deadlocks()) rows.emplace_back(d.time, d.priority, d.ports);
+    return rows;
+}
+
+template <typename Engine>
 nb::class_<Engine> bind_engine(nb::module_& m, const char* name) {
     return nb::class_<Engine>(m, name)
         .def(nb::init<FabricSetting, RouteSetting, DisciplineSetting, TransportSetting,
@@ -240,6 +247,7 @@ nb::class_<Engine> bind_engine(nb::module_& m, const char* name) {
              nb::sig("def series_table(self) -> dict[str, NDArray[numpy.int64]]"))
         .def("port_table", &port_table<Engine>,
              nb::sig("def port_table(self) -> dict[str, NDArray[numpy.int64]]"))
+        .def("deadlocks", &deadlocks<Engine>)
         .def("totals", &totals<Engine>, nb::sig("def totals(self) -> dict[str, int]"));
 }
 
@@ -291,14 +299,7 @@ NB_MODULE(_engine, m) {
 
     bind_decisions(m);
 
-    bind_engine<Reference>(m, "Reference")
-        .def("deadlocks", [](const Reference& engine) {
-            std::vector<std::tuple<Time, int, std::vector<std::uint32_t>>> rows;
-            for (const Deadlock& d : engine.deadlocks()) {
-                rows.emplace_back(d.time, d.priority, d.ports);
-            }
-            return rows;
-        });
+    bind_engine<Reference>(m, "Reference");
     bind_engine<Core>(m, "Core")
         .def("use_threads", &Core::use_threads, "threads"_a)
         .def("effort", &effort, nb::sig("def effort(self) -> dict[str, int]"));

@@ -19,7 +19,8 @@ Core::Core(FabricSetting fabric, RouteSetting routes, DisciplineSetting discipli
       ports_(fabric_.node.size()), rest_(ports_.size()), queues_(ports_.size() * 8),
       lines_(queues_.size()),
       nodes_(fabric_.is_switch.size()), control_(controls(transport_)),
-      observation_(ports_.size()), tick_(tick), next_tick_(tick) {
+      observation_(ports_.size()), deadlocks_(ports_.size(), discipline_.deadlock, tick),
+      tick_(tick), next_tick_(tick) {
     shape_wire_ = {transport_.mtu + data_overhead, 0, 0, ack_wire, ack_wire, cnp_wire, 0, 0};
     for (std::size_t n = 0; n < nodes_.size(); ++n) add_node(n);
     for (CorePort& port : ports_) port.in.open(arena_);

@@ -17,6 +17,7 @@
 #include "core_barrier.hpp"
 #include "core_flow.hpp"
 #include "core_port.hpp"
+#include "deadlock.hpp"
 #include "derive.hpp"
 #include "fault.hpp"
 #include "hash.hpp"
@@ -62,6 +63,9 @@ public:
     const Observation& observation();
     std::int64_t stops() const { return observation_.pauses.count(); }
     const Innocence& innocence() const { return observation_.innocence; }
+
+    // Circles of queues that wait for each other, in the order in which they were found.
+    const std::vector<Deadlock>& deadlocks() const { return deadlocks_.found(); }
 
     // Tables as the reference has them, put together when asked for.
     std::vector<Flow> flows() const;
@@ -137,6 +141,16 @@ private:
         Place& place(std::uint32_t flow) { return core.senders_[flow].place; }
         Time ask(std::uint32_t flow, Time time) { return core.ask(flow, time); }
         void placed(std::uint32_t flow, Time time) { core.placed(flow, time); }
+    };
+
+    // The queues of the switches, as the watch over deadlocks sees them.
+    struct Queues {
+        const Core& core;
+        std::uint8_t waiting(std::uint32_t port) const;
+        Time still(std::uint32_t port, int priority) const;
+        std::uint32_t node(std::uint32_t port) const { return core.ports_[port].node; }
+        std::uint32_t reverse(std::uint32_t port) const { return core.ports_[port].peer->id; }
+        bool holds(std::uint32_t port, int priority, std::uint32_t in) const;
     };
 
     // The least time, as a key, from an event at a node of one class to one that it causes at
@@ -238,6 +252,7 @@ private:
                const CorePort& out, Bytes stored);
     void enqueue(Worker& worker, CoreNode& node, CorePort& port, const Frame& frame, int priority,
                  Bytes wire);
+    void join_stopped(Worker& worker, CoreNode& node, CorePort& port, int priority);
     void depart(Worker& worker, CoreNode& node, CorePort& port, int priority,
                 std::uint16_t ingress, Bytes wire);
     Frame dequeue(Worker& worker, CorePort& port, int priority);
@@ -313,6 +328,7 @@ private:
     std::vector<std::uint32_t> paths_;
 
     Observation observation_;
+    DeadlockWatch deadlocks_;
     std::vector<std::unique_ptr<Worker>> workers_;
     std::vector<std::thread> threads_;  // of all workers but the first
     std::optional<Barrier> barrier_;

@@ -147,6 +147,7 @@ void Core::obey(Worker& worker, CoreNode& node, CorePort& port) {
         if ((told & bit(priority)) == 0) continue;
         PauseReceiver& receiver = rest.obeys[slot(priority)];
         if ((stopped & bit(priority)) != 0) {
+            if (!receiver.paused()) rest.still[slot(priority)] = worker.now;
             receiver.stop(worker.now, rest.pause);
             port.once_stopped |= bit(priority);
             port.paused |= bit(priority);

@@ -104,6 +104,7 @@ struct CorePortRest {
     std::array<Watchdog, 8> watchdogs;
     std::uint8_t watch_due = 0;  // priorities whose watchdog has a timer
     std::uint8_t expiry_due = 0;       // priorities whose pause has a timer
+    std::array<Time, 8> still{};  // stopped, or the first frame of an empty queue since then
     std::uint32_t fault = 0;           // into the engine's faults, if it is faulty
     std::uint64_t pause_key = idle_key;  // when the next pause frame takes effect
     FlightReader pauses_in;

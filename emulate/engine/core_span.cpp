@@ -245,6 +245,7 @@ void Core::latch_until(Time limit) {
     if (last > next_tick_) latch(last - tick_);
     latch(last);
     watch_stopped(last / tick_ - ticks_);
+    deadlocks_.look(Queues{*this}, latched_.paused, next_tick_, last);
     next_tick_ = last + tick_;
     ticks_ = last / tick_;
 }
@@ -264,6 +265,25 @@ void Core::latch(Time tick) {
             static_cast<double>(busy - busy_at_tick_[p]) / static_cast<double>(tick_);
         busy_at_tick_[p] = busy;
     }
+}
+
+std::uint8_t Core::Queues::waiting(std::uint32_t port) const {
+    const CorePort& at = core.ports_[port];
+    return core.nodes_[at.node].is_host ? std::uint8_t{0} : at.backlog;
+}
+
+Time Core::Queues::still(std::uint32_t port, int priority) const {
+    const CorePortRest& rest = core.rest_[port];
+    const auto slot = static_cast<std::size_t>(priority);
+    return core.by_credits() ? rest.credits[slot].since() : rest.still[slot];
+}
+
+bool Core::Queues::holds(std::uint32_t port, int priority, std::uint32_t in) const {
+    const FrameQueue& queue = core.ports_[port].queues[priority];
+    for (std::uint32_t f = 0; f < queue.size(); ++f) {
+        if (queue[f].stamp() == core.ports_[in].local) return true;
+    }
+    return false;
 }
 
 }  // namespace kvfabric

@@ -46,7 +46,9 @@ namespace kvfabric {
     }
     if (!at_once) {
         enqueue(worker, node, out, frame, priority, wire);
-        if ((out.paused & bit(priority)) != 0) [[unlikely]] guard(worker, node, out, priority);
+        if ((out.paused & bit(priority)) != 0) [[unlikely]] {
+            join_stopped(worker, node, out, priority);
+        }
     }
     if (over) [[unlikely]] {
         stop(worker, node, in, priority,
@@ -85,6 +87,12 @@ bool Core::admit(Worker& worker, CoreNode& node, const CorePort& in, int priorit
     node.line(port.local);
     // Of several classes, a later frame may go before those that the port is heeded for.
     if (port.heeded && port.backlog != bit(priority)) [[unlikely]] heed_frames(port);
+}
+
+// A frame has begun to wait in a stopped queue.
+void Core::join_stopped(Worker& worker, CoreNode& node, CorePort& port, int priority) {
+    if (port.queues[priority].size() == 1) rest_[port.id].still[slot(priority)] = worker.now;
+    guard(worker, node, port, priority);
 }
 
 // The ends of all frames that are here now, and of one that is about to start, are events.

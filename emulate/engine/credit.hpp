@@ -54,6 +54,9 @@ public:
         if (blocks_ >= wanted_) resume(now);
     }
 
+    // Since when it has been stalled.
+    Time since() const { return since_; }
+
     // Time spent stalled up to now.
     Time spent(Time now) const { return spent_ + (stalled_ ? now - since_ : 0); }
 

@@ -32,7 +32,8 @@ Reference::Reference(FabricSetting fabric, RouteSetting routes, DisciplineSettin
     : fabric_(std::move(fabric)), discipline_(std::move(discipline)),
       transport_(std::move(transport)), router_(fabric_, std::move(routes)), seed_(mix(seed)),
       ports_(fabric_.node.size()), buffers_(shared_buffers(fabric_, discipline_, transport_)),
-      control_(controls(transport_)), observation_(ports_.size()), tick_(tick), next_tick_(tick) {
+      control_(controls(transport_)), deadlocks_(ports_.size(), discipline_.deadlock, tick),
+      observation_(ports_.size()), tick_(tick), next_tick_(tick) {
     for (std::size_t p = 0; p < ports_.size(); ++p) {
         Port& port = ports_[p];
         const std::size_t node = index(fabric_.node[p]);
@@ -173,7 +174,7 @@ void Reference::latch_until(Time limit) {
     if (last > next_tick_) latch(last - tick_);
     latch(last);
     watch_stopped(last / tick_ - ticks_);
-    find_deadlocks(next_tick_, last);
+    deadlocks_.look(Queues{*this}, latched_.paused, next_tick_, last);
     next_tick_ = last + tick_;
     ticks_ = last / tick_;
 }
@@ -235,6 +236,23 @@ std::vector<HopWait> Reference::hop_waits() const {
     }
     std::sort(rows.begin(), rows.end(), in_hop_order);
     return rows;
+}
+
+std::uint8_t Reference::Queues::waiting(std::uint32_t port) const {
+    return engine.ports_[port].at_host ? std::uint8_t{0} : engine.ports_[port].backlog;
+}
+
+Time Reference::Queues::still(std::uint32_t port, int priority) const {
+    const auto slot = static_cast<std::size_t>(priority);
+    const Port& at = engine.ports_[port];
+    return engine.by_credits() ? at.credits[slot].since() : at.still[slot];
+}
+
+bool Reference::Queues::holds(std::uint32_t port, int priority, std::uint32_t in) const {
+    const auto slot = static_cast<std::size_t>(priority);
+    PacketId id = engine.ports_[port].queue[slot].list.head();
+    while (id != none && engine.packets_[id].ingress != in) id = engine.packets_[id].next;
+    return id != none;
 }
 
 Bytes Reference::in_flight() const {

@@ -110,8 +110,7 @@ struct Port {
     std::array<CreditSender, 8> credits;
     std::array<Watchdog, 8> watchdogs;
     std::array<bool, 8> watch_due{};
-    std::array<Time, 8> moved{};  // last departure, or first frame of an empty queue
-    std::uint8_t deadlocked = 0;  // priorities that were told to be
+    std::array<Time, 8> still{};  // stopped, or the first frame of an empty queue since then
 
     // How long a priority has been stopped by now, by pause or for want of credits.
     Time held(int priority, Time now) const {
@@ -228,7 +227,7 @@ public:
     const Innocence& innocence() const { return observation_.innocence; }
 
     // Circles of queues that wait for each other, in the order in which they were found.
-    const std::vector<Deadlock>& deadlocks() const { return deadlocks_; }
+    const std::vector<Deadlock>& deadlocks() const { return deadlocks_.found(); }
 
     // Payload bytes that are on a link, in service or in a queue, counted packet by packet.
     Bytes in_flight() const;
@@ -240,6 +239,16 @@ private:
         Place& place(std::uint32_t flow) { return engine.flows_[flow].place; }
         Time ask(std::uint32_t flow, Time time) { return engine.ask(flow, time); }
         void placed(std::uint32_t flow, Time time) { engine.placed(flow, time); }
+    };
+
+    // The queues of the switches, as the watch over deadlocks sees them.
+    struct Queues {
+        const Reference& engine;
+        std::uint8_t waiting(std::uint32_t port) const;
+        Time still(std::uint32_t port, int priority) const;
+        std::uint32_t node(std::uint32_t port) const { return engine.ports_[port].node; }
+        std::uint32_t reverse(std::uint32_t port) const { return engine.ports_[port].reverse; }
+        bool holds(std::uint32_t port, int priority, std::uint32_t in) const;
     };
 
     enum Lane : std::uint32_t {
@@ -295,10 +304,6 @@ private:
     void repay(std::uint32_t ingress, const Packet& packet);
     void credit(std::uint32_t port, std::uint32_t lane);
 
-    // Deadlocks (reference_deadlock.cpp).
-    void find_deadlocks(Time first, Time last);
-    bool waits_for(const Stuck& queue, const Stuck& other) const;
-
     // What stands behind stops (reference_innocence.cpp).
     void watch_stopped(std::int64_t ticks);
     Standing standing(std::uint32_t port, int priority) const;
@@ -343,7 +348,7 @@ private:
     std::vector<std::optional<SharedBuffer>> buffers_;  // of each node
     std::vector<DcqcnSetting> control_;                 // of each port
     std::vector<LinkFault> faults_;
-    std::vector<Deadlock> deadlocks_;
+    DeadlockWatch deadlocks_;
     std::vector<Flow> flows_;
     std::vector<std::uint32_t> paths_;
     PacketPool packets_;

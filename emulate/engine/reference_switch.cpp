@@ -116,7 +116,6 @@ void Reference::sent(std::uint32_t port_id) {
         const Packet& packet = packets_[port.serving];
         port.serving = none;
         port.sent_bytes += packet.wire;
-        port.moved[packet.priority] = now_;
         if (port.at_host) {
             touch(port_id);
             Flow& flow = flows_[packet.flow];
@@ -246,7 +245,7 @@ void Reference::enqueue(std::uint32_t port_id, PacketId id) {
     const Packet& packet = packets_[id];
     observation_.queues[port_id].hold(port.waiting, ticks_);
     Queue& queue = port.queue[packet.priority];
-    if (queue.list.empty()) port.moved[packet.priority] = now_;
+    if (queue.list.empty()) port.still[packet.priority] = now_;
     queue.list.push(packets_, id);
     queue.wire += packet.wire;
     port.waiting += packet.wire;
@@ -323,6 +322,7 @@ void Reference::obey(std::uint32_t port_id, std::uint32_t lane) {
         if ((told & bit(priority)) == 0) continue;
         PauseReceiver& receiver = port.obeys[slot(priority)];
         if ((stopped & bit(priority)) != 0) {
+            if (!receiver.paused()) port.still[slot(priority)] = now_;
             receiver.stop(now_, port.pause);
             port.paused |= bit(priority);
             port.watchdogs[slot(priority)].stopped(now_);

@@ -15,7 +15,7 @@ from emulate.packet import PacketEmulator
 from emulate.transport import Transport
 from topo.error import KvfabricError
 from topo.fabric import Fabric
-from topo.route import equal_cost
+from topo.route import Routes, equal_cost
 
 G = 10**9
 US = 10**6
@@ -34,6 +34,7 @@ class Case:
     cuts: list[int] = field(default_factory=list)
     late: list[bool] = field(default_factory=list)
     faults: list[Fault] = field(default_factory=list)
+    routes: Routes | None = None
 
 
 @st.composite
@@ -78,6 +79,7 @@ def disciplines():
         marking=st.sampled_from(["enqueue", "dequeue"]),
         lossless=st.sampled_from([(3,), (3, 4)]),
         strict=st.sampled_from([(6,), (4, 6), ()]),
+        deadlock_ps=st.sampled_from([5 * US, 20 * US, 10**10]),
         weights=st.sampled_from([(1,) * 8, mixed]),
     )
 
@@ -118,8 +120,8 @@ def faults(links):
 
 
 @st.composite
-def cases(draw, lab):
-    fabric = draw(fabrics(lab))
+def cases(draw, lab, ring=False):
+    fabric, routes = lab.ring()[:2] if ring else (draw(fabrics(lab)), None)
     hosts = lab.hosts(fabric)
     count = len(hosts)
     size = st.one_of(st.integers(1, 400_000), st.sampled_from([1, 4096, 8192, 65536]))
@@ -139,13 +141,14 @@ def cases(draw, lab):
         sorted(draw(st.lists(st.integers(0, 300 * US), max_size=12))),
         [draw(st.booleans()) for _ in load],
         draw(faults(len(fabric.links))),
+        routes,
     )
 
 
 def play(case, **engine):
     """All that can be seen: completions and link state in slices, late flows, the tables."""
     emulator = PacketEmulator(
-        case.fabric, equal_cost(case.fabric), case.discipline, case.transport,
+        case.fabric, case.routes or equal_cost(case.fabric), case.discipline, case.transport,
         seed=case.seed, faults=case.faults, **engine,
     )  # fmt: skip
     late = np.array(case.late, np.bool_) if case.late else np.zeros(len(case.table), np.bool_)
@@ -165,6 +168,7 @@ def play(case, **engine):
             elif not done:
                 break
         seen.append({name: column.tolist() for name, column in emulator.observe().items()})
+        seen.append(emulator.deadlocks())
     return seen, emulator.telemetry()
 
 
@@ -188,6 +192,18 @@ def test_both_engines_give_the_same_bytes(lab, data):
         return
     assert_same(reference, play(case, engine="core"))
     assert_same(reference, play(case, engine="core", threads=data.draw(st.integers(2, 3))))
+
+
+@settings(max_examples=40, deadline=None)
+@given(data=st.data())
+def test_both_engines_tell_the_same_deadlocks_of_a_ring(lab, data):
+    case = data.draw(cases(lab, ring=True))
+    case.table["bytes"] *= 4
+    try:
+        reference = play(case, engine="reference")
+    except KvfabricError:
+        return
+    assert_same(reference, play(case, engine="core", threads=data.draw(st.integers(1, 3))))
 
 
 @settings(max_examples=25, deadline=None)
