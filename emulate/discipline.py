@@ -59,7 +59,7 @@ class Discipline:
         Ethernet).
     watchdog: over every queue under PFC of every switch; None for none, as switches come.
     deadlock_ps: queues that wait for each other in a circle, all stopped for longer without a
-        break, are reported as a deadlock (a choice: 64 MiB leave by one port of 400 Gbps in 1.3 ms).
+        break, are reported as a deadlock (a choice: one port of 400 Gbps sends 64 MiB in 1.3 ms).
     cut_through: a frame goes on when its first 64 bytes are in, if its egress is idle, unstopped
         and no faster; else, and by default, when it is in whole.
     strict: priorities served before the others, the highest first (there, CNP on priority 6).
