@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import inf, isfinite, nan
 
+from analysis.baseline import SAME
 from analysis.breakdown import Breakdown
 from analysis.condition import HEALTHY, Condition, at, conditions
 from analysis.pairing import Paired, paired_quantile
@@ -98,7 +99,8 @@ def table(parts: Sequence[Sample], rows: Sequence[Summary], study: StudyManifest
             if loss.more is not None:
                 gap = loss.more.gap
                 span = within(_signed(gap.low), _signed(gap.high), gap)
-                change = f"{_signed(gap.value)} ({span})"
+                same = gap.value == gap.low == gap.high == 0
+                change = SAME if same else f"{_signed(gap.value)} ({span})"
             told.append(
                 (
                     *(mine.fabric, mine.policy, loss.what, percent(loss.left)),

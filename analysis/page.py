@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from analysis import wording
-from analysis.baseline import baseline
+from analysis.baseline import SAME, baseline
 from analysis.breakdown import breakdowns
 from analysis.caching import caching
 from analysis.culprit import ranking
@@ -87,6 +87,7 @@ def page(found: Result, figures: Sequence["Plot"], images: Mapping[str, bytes]) 
         notes=notes(found.study),
         missing=found.study.missing,
         w=wording,
+        numeric=numeric,
         moved=emulated(found.study),
         breakdowns=[*breakdowns(found.samples), *waited],
         service=[part for part in served if part.rows],
@@ -111,6 +112,15 @@ def page(found: Result, figures: Sequence["Plot"], images: Mapping[str, bytes]) 
         ],
         engines=sorted({cell.manifest.emulator for cell in found.study.cells}),
     )
+
+
+def numeric(text: str) -> bool:
+    """Whether a cell of a table is a number with what belongs to it, to be set to the right.
+
+    >>> [numeric(text) for text in ("+1.3 ms (unbounded)", "< 0.1 %", "n/a", "spine0:1 > h1:0")]
+    [True, True, True, False]
+    """
+    return text[:1].isdigit() or text[:1] in ("+", "-", "<", "$") or text in (wording.NONE, SAME)
 
 
 def settings(cells: Sequence[Cell]) -> dict[str, list[str]]:

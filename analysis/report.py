@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from analysis.baseline import rival_rows
 from analysis.blame import slowest
 from analysis.brief import brief
+from analysis.condition import cases, conditions
 from analysis.error import RecordError
 from analysis.explain import story
 from analysis.export import csv_text, measure_rows, summary_csv
@@ -104,7 +105,8 @@ def plots(found: Result) -> list["Plot"]:
     if stopped is not None:
         made.append(gantt(stopped))
     if any(row.tail is not None and row.facts is not None for row in rows):
-        made.append(cost_plot(rows, manifest))
+        worst = [case.worst for case in cases(rows, conditions(manifest))]
+        made.append(cost_plot(worst, manifest))
     if any(row.bandwidth is not None or row.maxmin is not None for row in rows):
         made.append(estimate(rows, emulated(found.study)))
     return made

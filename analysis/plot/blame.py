@@ -66,7 +66,7 @@ def blames(found: Mapping[tuple[str, str], Blame]) -> Plot:
                 label=KINDS[kind],
             )
             left = [a + b for a, b in zip(left, values, strict=True)]
-        fabrics = labels([fabric for fabric, _ in found], 20)
+        fabrics = labels([fabric for fabric, _ in found], 34)
         policies = labels([policy for _, policy in found], 18)
         names = [
             f"{fabrics[fabric]}, {policies[policy]}\n{each.handoffs:,} {each.asked}"

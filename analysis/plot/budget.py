@@ -20,7 +20,7 @@ _TEXT = {"queueing": "queueing", "prefill": "prefill", "handoff": "hand-off", "d
 def budget(rows: Sequence[Summary]) -> Plot:
     """Mean queueing, prefill, hand-off and decode of every alternative that finished requests."""
     shown = [row for row in rows if row.parts]
-    fabrics = labels([row.fabric for row in shown], 22)
+    fabrics = labels([row.fabric for row in shown], 32)
     policies = labels([row.policy for row in shown], 22)
     names = [f"{fabrics[row.fabric]} / {policies[row.policy]}" for row in shown]
     means = np.array([row.parts for row in shown], float).reshape(-1, len(PARTS)) / PS_PER_MS
@@ -31,7 +31,9 @@ def budget(rows: Sequence[Summary]) -> Plot:
             left = np.zeros(len(shown))
             for part in parts:
                 width = means[:, PARTS.index(part)]
-                axes.barh(names, width, 0.72, left, color=_COLOUR[part], label=_TEXT[part])
+                axes.barh(
+                    range(len(shown)), width, 0.72, left, color=_COLOUR[part], label=_TEXT[part]
+                )
                 left = left + width
             axes.grid(visible=False, axis="y")
             axes.margins(y=0.01)
@@ -41,6 +43,7 @@ def budget(rows: Sequence[Summary]) -> Plot:
             early.text(row[:3].sum(), place, f" hand-off {row[2]:.3g} ms", va="center", fontsize=7)
         early.set_title("Before decode")
         whole.set_title("Whole request")
+        early.set_yticks(range(len(shown)), names)
         early.invert_yaxis()
         handles, texts = whole.get_legend_handles_labels()
         figure.legend(handles, texts, loc="outside upper left", ncols=4)

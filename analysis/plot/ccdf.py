@@ -35,6 +35,10 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 
 _COLUMNS = 4
+_LEAST = 5.0
+"""The least width of all panels together, inches."""
+_ABOVE = 8
+"""More policies than this are named beside the panels, and not above them."""
 _CARRIED = 10
 _MOST = 2000
 _LAST = 200
@@ -47,9 +51,11 @@ def ccdf(parts: Sequence[Sample], study: StudyManifest) -> Plot:
     curves = {(part.fabric, part.policy): _sorted(part) for part in parts if part.n}
     across = max(1, min(_COLUMNS, len(fabrics)))
     down = -(-max(1, len(fabrics)) // across)
-    named = labels(fabrics)
+    named = labels(fabrics, 36)
+    beside = len(policies) > _ABOVE
+    wide = max(_LEAST, 2.75 * across) + (2.3 if beside else 0.5)
     with styled():
-        figure = blank(2.75 * across + 0.5, 2.7 * down + 0.6)
+        figure = blank(wide, max(2.8 * down + 0.6, 0.19 * len(policies) + 0.5 if beside else 0.0))
         grid = np.atleast_1d(figure.subplots(down, across, sharex=True, sharey=True)).ravel()
         low, high = _limits(list(curves.values()), study.budget_ps)
         smallest = min((1 / len(curve) for curve in curves.values()), default=0.1)
@@ -63,7 +69,7 @@ def ccdf(parts: Sequence[Sample], study: StudyManifest) -> Plot:
                     panel = f"panel{fabrics.index(fabric)}"
                     _draw(axes, curve, study.policies.index(policy), (low, high), panel)
             n = f"n = {min(sizes)}" + (f" to {max(sizes)}" if min(sizes) < max(sizes) else "")
-            axes.set_title(f"{named[fabric]}, {n}")
+            axes.set_title(f"{named[fabric]}\n{n}")
             axes.set(xscale="log", yscale="log", xlim=(low, high), ylim=(smallest * 0.8, 1.15))
             plain_log(axes, "x")
             plain_log(axes, "y", (1,))
@@ -72,7 +78,7 @@ def ccdf(parts: Sequence[Sample], study: StudyManifest) -> Plot:
             axes.set_visible(False)
         figure.supxlabel("hand-off time (ms)", fontsize=9)
         figure.supylabel("share of hand-offs that take longer", fontsize=9)
-        _legend(figure, policies, study.policies, across + 1)
+        _legend(figure, policies, study.policies, 0 if beside else across + 1)
     return Plot(
         "handoff-ccdf",
         "Share of hand-offs that take longer than a time, one panel a fabric, one curve a policy; "
@@ -178,4 +184,7 @@ def _legend(figure: "Figure", policies: Sequence[str], every: Sequence[str], col
         for policy in policies
         for place in (every.index(policy),)
     ]
-    figure.legend(handles=handles, loc="outside upper left", ncols=columns)
+    if columns:
+        figure.legend(handles=handles, loc="outside upper left", ncols=columns)
+    else:
+        figure.legend(handles=handles, loc="outside right upper")

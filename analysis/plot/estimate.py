@@ -19,7 +19,7 @@ def estimate(rows: Sequence[Summary], moved: str = "packets") -> Plot:
     """
     shown = [row for row in rows if row.bandwidth is not None or row.maxmin is not None]
     q = next((name(row.q) for row in shown if row.q is not None), "tail")
-    fabrics = labels([row.fabric for row in shown], 22)
+    fabrics = labels([row.fabric for row in shown], 32)
     policies = labels([row.policy for row in shown], 22)
     names = [f"{fabrics[row.fabric]} / {policies[row.policy]}" for row in shown]
     with styled():

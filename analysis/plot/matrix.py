@@ -13,14 +13,15 @@ from analysis.movement import Movement
 from analysis.plot.style import Plot, blank, labels, styled
 from analysis.wording import percent
 
-_COLUMNS = 5
+_COLUMNS = 6
 _MOST = 24
 
 
 def matrix(moved: Mapping[tuple[str, str], Movement]) -> Plot:
     """One panel for each (fabric, policy), at most 24; the table holds the pairs of all."""
     shown = list(moved.items())[:_MOST]
-    across = max(1, min(_COLUMNS, len({policy for (_, policy), _ in shown}) or 1))
+    policies_shown = len({policy for (_, policy), _ in shown})
+    across = policies_shown if 2 < policies_shown <= _COLUMNS else min(_COLUMNS, len(shown) or 1)
     down = max(1, ceil(len(shown) / across))
     shares = {key: each.matrix / max(1, int(each.matrix.sum())) for key, each in shown}
     top = max((float(each.max(initial=0)) for each in shares.values()), default=0.0) or 1.0
@@ -42,7 +43,7 @@ def matrix(moved: Mapping[tuple[str, str], Movement]) -> Plot:
             axes.grid(visible=False)
             axes.tick_params(labelsize=6)
             for axis in (axes.xaxis, axes.yaxis):
-                axis.set_major_locator(MaxNLocator(6, integer=True))
+                axis.set_major_locator(MaxNLocator(6, integer=True, min_n_ticks=1))
             axes.set_title(
                 f"{fabrics[fabric]}\n{policies[policy]}\n{each.pairs:,} pairs, drift "
                 f"{percent(each.drift)}",
@@ -53,7 +54,7 @@ def matrix(moved: Mapping[tuple[str, str], Movement]) -> Plot:
         figure.supxlabel("decode instance", fontsize=9)
         figure.supylabel("prefill instance", fontsize=9)
         if image is not None:
-            bar = figure.colorbar(image, ax=list(grid), shrink=0.9, pad=0.01)
+            bar = figure.colorbar(image, ax=list(grid), shrink=0.9, pad=0.01, aspect=40)
             ticks = np.geomspace(scale.vmin or least, top, 4)
             bar.set_ticks(ticks.tolist(), labels=[f"{100 * tick:.2g}" for tick in ticks])
             bar.minorticks_off()
