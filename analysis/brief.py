@@ -5,40 +5,41 @@ It holds what the first printed page of the report holds, and how to get the res
 
 from analysis import culprit
 from analysis.baseline import baseline
-from analysis.markdown import escaped, table
-from analysis.result import Result, requirements
+from analysis.breakdown import Breakdown
+from analysis.loss import table as losses
+from analysis.markdown import escaped, folded, table
+from analysis.result import Result, requirements, told_blames
 from analysis.summary import Summary
+from analysis.sweep import knees
 from analysis.verdict import alternative, cost
 from analysis.wording import NONE, duration, duration_span, money, percent, share_span
 
 _MOST = 40
+_FEW = 8
+_BLAMED = 4
 
 
 def brief(found: Result) -> str:
     """The decision, what it rests on, and all alternatives, as GitHub Markdown."""
     study = found.study.manifest
-    choice = found.verdict.choice
     parts = [f"## {escaped(study.name)}"]
     if study.question:
         parts.append(escaped(study.question))
     parts.append(f"**{escaped(found.verdict.headline)}**")
     parts.append("\n".join(f"- {escaped(line)}" for line in found.verdict.sentences))
     parts.append(table(("requirement", "asked", "the choice"), requirements(found)))
-    q = found.tail_name()
-    columns = ("", "fabric", "policy", "cost", f"{q} hand-off (95 %)", "over budget (95 %)", "n")
-    ranked = sorted(found.summaries, key=_rank)
-    rows = [_row(row, row is choice) for row in ranked[:_MOST]]
-    parts.append(table(columns, rows))
-    if len(ranked) > _MOST:
-        parts.append(f"And {len(ranked) - _MOST} more alternatives.")
+    given = (found.samples, found.summaries, study)
+    parts += [_open(told) for told in (knees(*given), losses(*given)) if told.rows]
+    parts.append(_alternatives(found))
     against = baseline(found.samples, study, found.base)
     if against.rows:
-        parts.append(f"{escaped(against.title)}. {escaped(against.text)}")
-        parts.append(table(against.columns, against.rows[:_MOST]))
-    blamed = culprit.short(found.blames)[:_MOST]
+        parts.append(folded(against.title, escaped(against.text), _cut(against)))
+    blamed = told_blames(found, _BLAMED)
     if blamed:
         parts.append("What made the slowest hand-offs slow:")
-        parts.append(table(culprit.COLUMNS, blamed))
+        parts.append(table(culprit.COLUMNS, culprit.short(blamed)))
+        if len(found.blames) > len(blamed):
+            parts.append(f"Of {len(found.blames) - len(blamed)} more alternatives: see the report.")
     parts.append(_assumptions(found))
     if study.reproduce:
         parts.append("```sh\n" + "\n".join(each.replace("`", "'") for each in study.reproduce))
@@ -46,6 +47,30 @@ def brief(found: Result) -> str:
     versions = ", ".join(f"{key} {value}" for key, value in study.versions.items())
     parts.append(escaped(f"Scenario SHA-256 {study.scenario_sha256[:12]}; {versions}."))
     return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _open(told: Breakdown) -> str:
+    return f"{escaped(told.title)}. {escaped(told.text)}\n\n{_cut(told)}"
+
+
+def _cut(told: Breakdown) -> str:
+    left = len(told.rows) - _MOST
+    more = f"\n\nAnd {left} more rows." if left > 0 else ""
+    return table(told.columns, told.rows[:_MOST]) + more
+
+
+def _alternatives(found: Result) -> str:
+    """All alternatives, folded away where they would fill a page."""
+    columns = (
+        *("verdict", "fabric", "policy", "cost", f"{found.tail_name()} hand-off (95 %)"),
+        *("over budget (95 %)", "n"),
+    )
+    ranked = sorted(found.summaries, key=_rank)
+    rows = [_row(row, row is found.verdict.choice) for row in ranked[:_MOST]]
+    told = table(columns, rows)
+    if len(ranked) > _MOST:
+        told += f"\n\nAnd {len(ranked) - _MOST} more alternatives."
+    return folded(f"All {len(ranked)} alternatives", told) if len(ranked) > _FEW else told
 
 
 def _rank(row: Summary) -> tuple[int, float, str]:
@@ -76,5 +101,4 @@ def _assumptions(found: Result) -> str:
     limits = found.study.manifest.limits
     if not limits:
         return ""
-    lines = "\n".join(f"- {escaped(limit)}" for limit in limits)
-    return f"<details><summary>What is not modelled</summary>\n\n{lines}\n\n</details>"
+    return folded("What is not modelled", "\n".join(f"- {escaped(limit)}" for limit in limits))

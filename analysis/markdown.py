@@ -6,6 +6,7 @@ breaks become spaces.
 
 import re
 from collections.abc import Sequence
+from html import escape
 
 from analysis.wording import printable
 
@@ -34,3 +35,19 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
         "| " + " | ".join(cell if place == 1 else escaped(cell) for cell in line) + " |"
         for place, line in enumerate(lines)
     )
+
+
+def folded(title: str, *blocks: str) -> str:
+    """Blocks of Markdown behind a title that opens them; the blocks are written already.
+
+    What stands inside a tag of a line of HTML is HTML and no Markdown (section 4.6).
+
+    >>> print(folded("more", "- a"))
+    <details><summary>more</summary>
+    <BLANKLINE>
+    - a
+    <BLANKLINE>
+    </details>
+    """
+    inner = "\n\n".join(blocks)
+    return f"<details><summary>{escape(printable(title))}</summary>\n\n{inner}\n\n</details>"

@@ -87,6 +87,17 @@ def closest(found: Result) -> list[Sample]:
     return [sample for sample in found.samples if (sample.fabric, sample.policy) == key]
 
 
+def told_blames(found: Result, most: int) -> dict[tuple[str, str], Blame]:
+    """What made the slowest hand-offs slow: of the choice, then of those with most over budget."""
+    chosen = found.verdict.choice
+    ranked = sorted(
+        (row for row in found.summaries if row.over is not None),
+        key=lambda row: (row is not chosen, -row.over.value if row.over else 0.0),
+    )
+    keys = [(row.fabric, row.policy) for row in ranked]
+    return {key: found.blames[key] for key in [key for key in keys if key in found.blames][:most]}
+
+
 def requirements(found: Result) -> list[tuple[str, str, str]]:
     """What was asked, by number, and what the choice gives: (requirement, asked, found)."""
     study, choice = found.study.manifest, found.verdict.choice

@@ -196,6 +196,7 @@ def tell(place: Path, asserted: tuple[str, ...] = (), base: str | None = None) -
     _cache(found)
     _deeds(found)
     _failures(found)
+    _losses(found)
     _latency(found)
     console.print(f"\nreport: {report}", markup=False, highlight=False, soft_wrap=True)
     return held(found, conditions)
@@ -204,19 +205,13 @@ def tell(place: Path, asserted: tuple[str, ...] = (), base: str | None = None) -
 def _blame(found: "Result", most: int = 4) -> None:
     """What made the slowest hand-offs slow: of the choice, then of those with most over budget."""
     from analysis.culprit import COLUMNS, short
+    from analysis.result import told_blames
     from kvfabric.table import print_table
 
-    chosen = found.verdict.choice
-    ranked = sorted(
-        (row for row in found.summaries if row.over is not None),
-        key=lambda row: (row is not chosen, -row.over.value if row.over else 0.0),
-    )
-    keys = [(row.fabric, row.policy) for row in ranked]
-    shown = {key: found.blames[key] for key in keys if key in found.blames}
-    told = dict(list(shown.items())[:most])
-    print_table("what made the slowest hand-offs slow", COLUMNS, short(told))
-    if len(shown) > most:
-        click.echo(f"of {len(shown) - most} more alternatives: see the report")
+    rows = short(told_blames(found, most))
+    print_table("what made the slowest hand-offs slow", COLUMNS, rows)
+    if len(found.blames) > most:
+        click.echo(f"of {len(found.blames) - most} more alternatives: see the report")
 
 
 def _requests(found: "Result") -> None:
@@ -255,6 +250,18 @@ def _failures(found: "Result") -> None:
     columns, tables = short(failures(found))
     for alternative, rows in tables.items():
         print_table(f"failures of instances: {alternative}", columns, rows)
+
+
+def _losses(found: "Result", most: int = 12) -> None:
+    """What each loss of a link or switch does to the tail, where losses are compared."""
+    from analysis.loss import table
+    from kvfabric.table import print_table
+
+    told = table(found.samples, found.summaries, found.study.manifest)
+    if told.rows:
+        print_table("losses, N-1", told.columns, told.rows[:most], wide=120)
+    if len(told.rows) > most:
+        click.echo(f"of {len(told.rows) - most} more: see the report")
 
 
 def _cache(found: "Result") -> None:
