@@ -252,16 +252,17 @@ def _failures(found: "Result") -> None:
         print_table(f"failures of instances: {alternative}", columns, rows)
 
 
-def _losses(found: "Result", most: int = 12) -> None:
+def _losses(found: "Result", most: int = 4) -> None:
     """What each loss of a link or switch does to the tail, where losses are compared."""
+    from analysis.failure import short
     from analysis.loss import table
     from kvfabric.table import print_table
 
-    told = table(found.samples, found.summaries, found.study.manifest)
-    if told.rows:
-        print_table("losses, N-1", told.columns, told.rows[:most], wide=120)
-    if len(told.rows) > most:
-        click.echo(f"of {len(told.rows) - most} more: see the report")
+    columns, tables = short(table(found.samples, found.summaries, found.study.manifest))
+    for alternative, rows in list(tables.items())[:most]:
+        print_table(f"losses, N-1: {alternative}", columns, rows, wide=120)
+    if len(tables) > most:
+        click.echo(f"of {len(tables) - most} more alternatives: see the report")
 
 
 def _cache(found: "Result") -> None:
