@@ -57,6 +57,23 @@ class Movement:
         return whole / self.requests if self.requests else nan
 
     @property
+    def flows_per_request(self) -> float:
+        """Flows a hand-off."""
+        return self.transfers / self.requests if self.requests else nan
+
+    @property
+    def links_per_byte(self) -> float:
+        """Links that a payload byte crossed, mean."""
+        whole = int(self.matrix.sum())
+        return self.payload_hops / whole if whole else nan
+
+    @property
+    def again(self) -> float:
+        """The share of byte-hops that were of bytes sent again."""
+        whole = self.payload_hops + self.resent_hops
+        return self.resent_hops / whole if whole else nan
+
+    @property
     def hops_per_token(self) -> float:
         """Byte-hops a useful output token: one of a request that finished."""
         whole = self.payload_hops + self.resent_hops

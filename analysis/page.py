@@ -18,6 +18,7 @@ from analysis.record import Cell, Study
 from analysis.result import Result, closest, requirements, watched
 from analysis.review import capacity, elsewhere
 from analysis.segment import classes
+from analysis.signal import signals
 from analysis.stratum import requests_by_class
 from analysis.summary import emulated
 from analysis.sweep import knees, loads
@@ -96,6 +97,7 @@ def page(found: Result, figures: Sequence["Plot"], images: Mapping[str, bytes]) 
         pathologies=(
             pauses(found.samples, found.place),
             spreads(found.samples, found.place),
+            signals(found.samples, found.place),
         ),
         bandwidths=bandwidths(found.samples, found.place),
         capacity=capacity(found.samples),

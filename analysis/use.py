@@ -105,9 +105,13 @@ def movements(
                 *(sample.fabric, sample.policy),
                 f"{found.pairs:,} of {found.matrix.size:,}",
                 percent(found.drift),
+                f"{found.flows_per_request:.3g}",
+                f"{found.links_per_byte:.2f}",
                 _size(found.hops_per_request),
+                percent(found.again),
                 _size(found.hops_per_token),
                 _mean([each.index for each in fair]),
+                _mean([each.least_over_most for each in fair]),
                 _mean([each.maxmin for each in fair]),
                 worst,
             )
@@ -116,11 +120,13 @@ def movements(
         "Movement and fairness",
         "Pairs of prefill and decode instances that a hand-off used; drift, the share of bytes "
         "that went further than the nearest decode instance; bytes times links crossed. Jain's "
-        "index of what flows got of their demand, 1 when all got the same share; the pair of hosts "
+        "index of what flows got of their demand, 1 when all got the same share, with the least "
+        "share over the most, and the index of max-min sharing; the pair of hosts "
         "with the least steady slowdown, of those with at least 100 flows.",
         (
-            *("fabric", "policy", "pairs used", "drift", "byte-hops a hand-off"),
-            *("byte-hops an output token", "fairness", "max-min's", "least steady pair"),
+            *("fabric", "policy", "pairs used", "drift", "flows a hand-off", "links a byte"),
+            *("byte-hops a hand-off", "of them sent again", "byte-hops an output token"),
+            *("fairness", "least share over most", "max-min's fairness", "least steady pair"),
         ),
         tuple(rows),
     )
