@@ -88,9 +88,8 @@ class FluidEmulator:
         self._count = len(ports.rate_bps)
         self._capacity = np.append(ports.rate_bps.astype(np.float64), np.inf)
         self._rate_of: list[int] = ports.rate_bps.tolist()
-        peer = ports.peer
         switching = [node.switch.latency_ps if node.switch else 0 for node in fabric.nodes]
-        self._latency: list[int] = (ports.delay_ps + np.asarray(switching)[peer]).tolist()
+        self._latency: list[int] = (ports.delay_ps + np.asarray(switching)[ports.peer]).tolist()
         self._host = [node.kind is Kind.HOST for node in fabric.nodes]
         self._now = 0
         self._requests: list[_Request] = []
@@ -99,6 +98,7 @@ class FluidEmulator:
         self._hops = np.zeros((0, 1), np.int32)
         self._state = {name: np.zeros(0, kind) for name, kind in _COLUMNS.items()}
         self._on: list[set[int]] = [set() for _ in range(self._count)]  # flowing rows by port
+        self._known: dict[tuple[int, ...], int] = {}  # ideals
         self._pending: list[tuple[int, int, int]] = []
         self._leaving: list[tuple[int, int]] = []  # some outdated: `gone` tells
         self._finishing: list[tuple[int, int, int]] = []
@@ -186,15 +186,18 @@ class FluidEmulator:
         """The lone flow's time; with several descriptors by the packet engine's recurrence."""
         if request.descriptors == 1:
             return ideal_ps(request.size, self._mtu, rates, sum(latencies))
-        return _engine.ideal_ps(
-            bytes=request.size,
-            descriptors=request.descriptors,
-            mtu=self._mtu,
-            issue_ps=0,
-            rates_bps=rates,
-            delays_ps=latencies,
-            recurrence=False,
-        )
+        kind = (request.size, request.descriptors, *rates, *latencies)
+        if kind not in self._known:
+            self._known[kind] = _engine.ideal_ps(
+                bytes=request.size,
+                descriptors=request.descriptors,
+                mtu=self._mtu,
+                issue_ps=0,
+                rates_bps=rates,
+                delays_ps=latencies,
+                recurrence=False,
+            )
+        return self._known[kind]
 
     def _make_room(self, row: int, width: int) -> None:
         rows, columns = self._hops.shape
@@ -385,13 +388,12 @@ class FluidEmulator:
         }
         for name in ("paused_ps", "pauses", "marked", "drops", "max_queue_bytes", "blocked_ps"):
             ports[name] = np.zeros(self._count, np.int64)
-        finished = column["finish"] >= 0
         totals = {
             "events": self._events,
             "packet_hops": int(frame_count.sum()),
             "drops_buffer": 0,
             "drops_fault": 0,
             "bytes_sent": int(np.rint(submitted[:, 4] * share).sum()),
-            "bytes_delivered": int(submitted[finished, 4].sum()),
+            "bytes_delivered": int(submitted[column["finish"] >= 0, 4].sum()),
         }
         return Telemetry({name: values[order] for name, values in flows.items()}, ports, totals)
