@@ -63,7 +63,8 @@ def _matters(
     stands = conditions(manifest)
     split, cased = _split(rows, kind, stands), any(one.text for one in stands.values())
     if not comparison.pairs:
-        return f"{topic}: fewer than two to compare, nothing to say."
+        several = len({getattr(row, kind) for row in rows}) > 1
+        return f"{topic}: fewer than two to compare, nothing to say." if several else ""
     widest = (comparison.found or comparison.pairs)[0]
     span = (
         f"{duration_span(widest.ps)}, {count(widest.seeds, 'common seed')}, "

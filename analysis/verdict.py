@@ -184,7 +184,8 @@ def _others(rows: Sequence[Summary], chosen: Summary | None, allowed: float) -> 
         for kind in (MET, MISSED, UNDECIDED, LOCAL, IMPOSSIBLE, MISSING)
         if kind in kinds
     ]
-    lines.append(f"Of {count(len(rows), 'alternative')}: {', '.join(tally)}.")
+    if len(rows) > 1:
+        lines.append(f"Of {count(len(rows), 'alternative')}: {', '.join(tally)}.")
     open_rows = [row for row in rows if row.verdict == UNDECIDED and row.over is not None]
     if chosen is not None:
         open_rows = [row for row in open_rows if cost(row) < cost(chosen)]
@@ -241,10 +242,10 @@ def _estimates(rows: Sequence[Summary], moved: str) -> list[str]:
         gap, row = max(gaps, key=lambda pair: pair[0].ratio)
         middle = float(np.median([pair[0].ratio for pair in gaps]))
         q = name(row.q) if row.q is not None else "median"
+        where = f" in the worst alternative ({alternative(row)}), {times(middle)} in the median one"
         lines.append(
             f"{label} against {moved} at {q}: the emulated transfer takes {times(gap.ratio)} the "
-            f"estimate in the worst alternative ({alternative(row)}), {times(middle)} in the "
-            "median one."
+            f"estimate{where if len(gaps) > 1 else ''}."
         )
     return lines
 

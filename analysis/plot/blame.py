@@ -48,7 +48,7 @@ LOOK: Final = {
 def blames(found: Mapping[tuple[str, str], Blame]) -> Plot:
     """Stacked bars, one an alternative."""
     with styled():
-        figure = blank(9.6, 1.4 + 0.36 * len(found))
+        figure = blank(9.6, 1.4 + 0.31 * len(found))
         axes: Axes = figure.add_subplot()
         used = [kind for kind in KINDS if any(each.kinds[kind] for each in found.values())]
         left = [0.0] * len(found)

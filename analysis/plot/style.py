@@ -9,7 +9,7 @@ import io
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
@@ -71,8 +71,8 @@ class Plot:
     says: str
     figure: "Figure"
     columns: tuple[str, ...]
-    rows: tuple[tuple[object, ...], ...]
-    fields: tuple["Field", ...] = ()
+    rows: tuple[tuple[object, ...], ...] = field(repr=False)
+    fields: tuple["Field", ...] = field(default=(), repr=False)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -49,4 +49,5 @@ def command(scenario: Path, count: int | None, seeds: int | None, allow_code: bo
             )
         )
     heads = ("fabric", "policy", "seed", "flows", "congesting", "exposed", "victims")
-    print_table("Victims of the congestion of others", (*heads, "P50", "tail", "most"), rows)
+    columns = (*heads, "P50", "tail", "most")
+    print_table("Victims of the congestion of others", columns, rows, wide=120)

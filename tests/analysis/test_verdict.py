@@ -281,3 +281,15 @@ def test_one_uncertain_fabric_turns_nothing(
     ]
     rows = [row(part.fabric, part.policy, MET, 1.0) for part in parts]
     assert "depends on the fabric" not in said(rows, ask, parts)
+
+
+def test_a_run_of_one_alternative_compares_nothing(make_question: Ask) -> None:
+    gap = Gap(MS, 1.4, 1.1, 2.0)
+    alone = replace(row("mid", "b", UNDECIDED, 5), bandwidth=gap)
+    text = said([alone], make_question())
+    assert "fewer than two" not in text
+    assert "Of 1 alternative" not in text
+    assert "the emulated transfer takes 1.4x the estimate." in text
+    text = said([alone, row("big", "b", MET, 9)], make_question())
+    assert "Of 2 alternatives: 1 pass, 1 undecided." in text
+    assert "Policy" not in text
