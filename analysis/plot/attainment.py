@@ -5,7 +5,7 @@ from math import ceil
 
 import numpy as np
 
-from analysis.goodput import Search
+from analysis.goodput import Search, shown
 from analysis.plot.style import (
     INK,
     MARKS,
@@ -21,6 +21,8 @@ from analysis.plot.style import (
 
 _ACROSS = 3
 _NAMED = 3
+_STACKED = 6
+"""Marks of so many policies stand above each other, so that equal ones are seen."""
 
 
 def attainment(searches: Sequence[Search]) -> Plot:
@@ -60,7 +62,9 @@ def attainment(searches: Sequence[Search]) -> Plot:
                 )
                 best = search.bracket[0]
                 if best is not None:
-                    axes.plot([best.rate_per_s] * 2, [0, 6], color=colour(series), linewidth=2.0)
+                    foot = 7 * (series % _STACKED)
+                    at = [best.rate_per_s] * 2
+                    axes.plot(at, [foot, foot + 6], color=colour(series), linewidth=2.0)
             goal = 100 * searches[0].goal
             axes.axhline(goal, color=INK, linewidth=0.9, linestyle=(0, (4, 2)))
             axes.text(
@@ -73,9 +77,11 @@ def attainment(searches: Sequence[Search]) -> Plot:
                 color=INK,
             )
             axes.set_xscale("log")
-            plain_log(axes, "x", (1, 2, 5))
+            low, high = axes.get_xlim()
+            plain_log(axes, "x", (1, 2, 5) if high > 10 * low else (1, 1.5, 2, 3, 4, 5, 6, 8))
             axes.set_ylim(0, 104)
-            axes.set_title(labels(fabrics, 40)[fabrics[place]])
+            mine = [one for one in searches if one.fabric == fabrics[place]]
+            axes.set_title(f"{labels(fabrics, 40)[fabrics[place]]}\n{_says(mine)}")
         for axes in grid[:, 0]:
             axes.set_ylabel("requests within objectives (%)")
         for axes in grid[-1]:
@@ -96,3 +102,12 @@ def attainment(searches: Sequence[Search]) -> Plot:
             for e in (p.attainment,)
         ),
     )
+
+
+def _says(searches: Sequence[Search]) -> str:
+    """What to see: how far the best policy gets."""
+    found = [(low.rate_per_s, one.policy) for one in searches if (low := one.bracket[0])]
+    if not found:
+        return "goal met at no rate tried"
+    rate, policy = max(found, key=lambda each: each[0])
+    return f"goal met up to {shown(rate)}/s, {label(policy, 18)}"

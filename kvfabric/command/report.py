@@ -5,6 +5,7 @@ from pathlib import Path
 import click
 
 from kvfabric.command.study import assert_option, tell
+from topo.error import KvfabricError
 
 
 @click.command(
@@ -22,4 +23,9 @@ Examples:
 @assert_option
 def command(results: Path, base: str | None, asserted: tuple[str, ...]) -> int:
     """Write the report of a RESULTS folder and print its table and verdict; nothing is run."""
+    if (results / "goodput.key").is_file():
+        raise KvfabricError(
+            f"{results}: holds a search for goodput, whose report is goodput.html; open it, or run "
+            "`kvfabric goodput` again to write it anew"
+        )
     return tell(results, asserted, base)

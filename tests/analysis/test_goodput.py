@@ -151,5 +151,9 @@ def test_the_plot_has_every_rate_and_its_numbers_beside() -> None:
     assert [r[2] for r in plot.rows] == [100, 141.4, 200]
     assert [r[6] for r in plot.rows] == [1, 1, 0]
     assert plot.rows[0][3] == pytest.approx(1.0)
+    title = plot.figure.axes[0].get_title(loc="left")
+    assert title == "mesh\ngoal met up to 141.4/s, random"
+    never = attainment([search({100: 0.1})]).figure.axes[0].get_title(loc="left")
+    assert never == "mesh\ngoal met at no rate tried"
     assert "90 % of the requests" in method([found])
     assert "interval over 2 seeds" in method([found])

@@ -114,6 +114,10 @@ def test_policies_and_fabrics_are_searched_with_the_same_seeds_and_told(
     assert "static_groups groups=2" in page
     assert "<svg" in page
     assert (out / "plots" / "attainment.csv").read_text().startswith("fabric,policy,rate_per_s")
+    with pytest.raises(SystemExit) as refused:
+        main(["report", str(out)])
+    assert refused.value.code == 2
+    assert "whose report is goodput.html" in capsys.readouterr().err
     searches = found(path, out, precision=0.3)
     assert [one.policy for one in searches] == ["random", "static_groups groups=2"]
     assert all({t.seed for t in p.trials} == {1, 2} for one in searches for p in one.points)
