@@ -43,8 +43,6 @@ def refuse_rates(fabric: Fabric) -> None:
 
 def core_lacks(discipline: Discipline, transport: Transport) -> str | None:
     """What of the settings only the reference engine knows; None when the core knows all."""
-    if transport.drain_bps:
-        return "hosts with a drain rate"
     return "cut-through" if discipline.cut_through else None
 
 

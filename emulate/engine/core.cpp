@@ -26,6 +26,10 @@ Core::Core(FabricSetting fabric, RouteSetting routes, DisciplineSetting discipli
     for (CorePort& port : ports_) port.in.open(arena_);
     for (CorePortRest& rest : rest_) rest.pauses_in.open(arena_);
     for (std::size_t p = 0; p < ports_.size(); ++p) add_port(p);
+    if (transport_.drain_bps > 0) {
+        receives_.resize(ports_.size());
+        for (ReceiveBuffer& receive : receives_) receive.drain = Serialiser(transport_.drain_bps);
+    }
     share_out(1);
     wide_ = ports_.size() > wide_from;
     latched_.queued.assign(ports_.size(), 0);
@@ -43,8 +47,9 @@ void Core::add_node(std::size_t n) {
     node.ports = ports_.data() + node.first;
     node.is_host = fabric_.is_switch[n] == 0;
     node.lined.resize(node.count / 64 + 1);
-    if (node.is_host) return;
+    if (node.is_host && transport_.drain_bps == 0) return;
     BufferSetting setting = buffer_setting(fabric_, discipline_, n);
+    if (node.is_host) setting.total = transport_.receive_bytes * node.count;
     setting.shares = false;  // asked for rarely, and found in the queues
     node.buffer.emplace(setting);
 }
@@ -127,6 +132,7 @@ std::int64_t Core::submit(const std::vector<FlowSetting>& flows) {
             const std::uint32_t port = paths_[route.there + hop];
             hops.push_back({fabric_.rate_bps[port], ports_[port].delay});
         }
+        if (transport_.drain_bps > 0) hops.push_back({transport_.drain_bps, 0});
         flow.ideal = ideal(flow.segment, hops, transport_.issue);
         flow.submitted = true;
         taken.push_back(flow);
@@ -296,6 +302,7 @@ Effort Core::effort() const {
         frames += port.in.each([](const std::atomic<std::uint64_t>&, std::uint64_t) {});
     }
     for (const FrameQueue& queue : queues_) frames += queue.bytes();
+    for (const ReceiveBuffer& receive : receives_) frames += receive.frames.size() * sizeof(Stowed);
     all.frame_bytes = static_cast<std::int64_t>(frames);
     all.port_bytes = sizeof(CorePort) + sizeof(CorePortRest) + 8 * sizeof(FrameQueue);
     return all;
@@ -313,6 +320,9 @@ Bytes Core::in_flight() const {
     }
     for (const FrameQueue& queue : queues_) {
         for (std::uint32_t i = 0; i < queue.size(); ++i) count(queue[i]);
+    }
+    for (const ReceiveBuffer& receive : receives_) {
+        for (const Stowed& stowed : receive.frames) count(stowed.frame);
     }
     return total;
 }

@@ -15,6 +15,7 @@
 
 #include "core_ahead.hpp"
 #include "core_barrier.hpp"
+#include "core_drain.hpp"
 #include "core_flow.hpp"
 #include "core_port.hpp"
 #include "deadlock.hpp"
@@ -264,6 +265,7 @@ private:
     void heed_frames(CorePort& port);
     void count_end(CoreNode& node, CorePort& port);
     void stop(Worker& worker, CoreNode& node, CorePort& in, int priority, std::uint32_t cause);
+    void go_on(Worker& worker, CoreNode& node, CorePort& in, int priority);
     std::uint32_t heed_group(CoreNode& node, const CorePort& in, int priority,
                              const CorePort& out, Bytes stored);
     void join_trail(Worker& worker, const CorePort& port, const Frame& frame);
@@ -298,6 +300,10 @@ private:
     void expire_flow(Worker& worker, CoreNode& node, std::uint32_t flow);
     void settle(Worker& worker, CoreNode& node, std::uint32_t flow);
 
+    // Hosts with a drain rate (core_drain.cpp).
+    void stow(Worker& worker, CoreNode& node, CorePort& port, const Frame& frame);
+    void drained(Worker& worker, CoreNode& node, CorePort& port);
+
     // How long a priority of a port has been stopped by now.
     Time held(std::uint32_t port, int priority, Time now) const {
         if ((ports_[port].once_stopped >> priority & 1) == 0 && !by_credits()) return 0;
@@ -316,6 +322,7 @@ private:
     std::vector<CorePortRest, LargePages<CorePortRest>> rest_;   // of each port
     std::vector<FrameQueue, LargePages<FrameQueue>> queues_;   // of each port and priority
     std::vector<Trail::Line> lines_;   // of each port and priority: last packets in its queue
+    std::vector<ReceiveBuffer> receives_;  // of each port, when hosts have a drain rate
     std::vector<CoreNode> nodes_;
     std::vector<DcqcnSetting> control_;  // of each port
     std::vector<LinkFault> faults_;

@@ -17,7 +17,11 @@ void Core::visit_host(Worker& worker, CoreNode& node, std::uint64_t limit) {
                 repay(worker, port, frame.priority(), wire_of(frame));
             }
             if (is_data(frame.shape())) {
-                receive_data(worker, node, frame);
+                if (transport_.drain_bps > 0) [[unlikely]] {
+                    stow(worker, node, port, frame);
+                } else {
+                    receive_data(worker, node, frame);
+                }
             } else {
                 receive_answer(worker, node, frame);
             }

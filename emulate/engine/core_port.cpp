@@ -18,7 +18,9 @@ void Core::handle(Worker& worker, CoreNode& node, CorePort& port, EventKind kind
     }
     ++worker.totals.events;
     const std::uint32_t lane = take_timer(node).lane();
-    if (kind == EventKind::send) {
+    if (kind == EventKind::drained) {
+        drained(worker, node, port);
+    } else if (kind == EventKind::send) {
         if (rest_[port.id].wake <= worker.now) rest_[port.id].wake = never;
         look(worker, node, port);
     } else if (lane < refresh) {

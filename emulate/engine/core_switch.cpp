@@ -143,12 +143,22 @@ void Core::stop(Worker& worker, CoreNode& node, CorePort& in, int priority,
         {worker.now, true, static_cast<std::uint8_t>(priority), in.peer->id, cause});
     PauseSender& sender = rest_[in.id].stops[slot(priority)];
     sender.stop(worker.now);
-    catch_up(worker, node, in, worker.key);
+    if (!node.is_host) catch_up(worker, node, in, worker.key);
     in.stopping |= bit(priority);
     in.notify |= bit(priority);
     at(node, sender.next(), EventKind::timer, in.id,
        refresh + static_cast<std::uint32_t>(priority));
-    serve(worker, node, in);
+    look(worker, node, in);
+}
+
+// The group is under its threshold again: the peer may go on.
+void Core::go_on(Worker& worker, CoreNode& node, CorePort& in, int priority) {
+    rest_[in.id].stops[slot(priority)].resume();
+    worker.stops.push_back(
+        {worker.now, false, static_cast<std::uint8_t>(priority), in.peer->id, 0});
+    in.stopping &= static_cast<std::uint8_t>(~bit(priority));
+    in.notify |= bit(priority);
+    look(worker, node, in);
 }
 
 // A frame has left the switch: its memory is free, and its group may go on.
@@ -164,13 +174,7 @@ void Core::stop(Worker& worker, CoreNode& node, CorePort& in, int priority,
     CorePort& in = node.ports[ingress];
     if ((in.stopping >> priority & 1) == 0 || !buffer.perhaps_under(ingress, priority)) return;
     catch_up_all(worker, node);
-    if (!buffer.under(ingress, priority)) return;
-    rest_[in.id].stops[slot(priority)].resume();
-    worker.stops.push_back(
-        {worker.now, false, static_cast<std::uint8_t>(priority), in.peer->id, 0});
-    in.stopping &= static_cast<std::uint8_t>(~bit(priority));
-    in.notify |= bit(priority);
-    serve(worker, node, in);
+    if (buffer.under(ingress, priority)) go_on(worker, node, in, priority);
 }
 
 // Takes the first frame out of a queue.

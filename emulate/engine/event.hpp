@@ -12,7 +12,14 @@
 
 namespace kvfabric {
 
-enum class EventKind : std::uint8_t { pause = 0, sent = 1, arrival = 2, timer = 3, send = 4 };
+enum class EventKind : std::uint8_t {
+    pause = 0,
+    sent = 1,
+    drained = 2,
+    arrival = 3,
+    timer = 4,
+    send = 5
+};
 
 struct Event {
     Time time = 0;

@@ -133,7 +133,10 @@ void Reference::handle(const Event& event) {
         by_credits() ? credit(port, lane) : obey(port, lane);
         break;
     case EventKind::sent:
-        lane == drained_lane ? drained(port) : sent(port);
+        sent(port);
+        break;
+    case EventKind::drained:
+        drained(port);
         break;
     case EventKind::arrival:
         lane == header ? head(port) : arrive(port);

@@ -293,7 +293,6 @@ private:
     void bark(std::uint32_t port, int priority);
 
     // Hosts with a drain rate (reference_drain.cpp).
-    static constexpr std::uint32_t drained_lane = 1;
     void stow(std::uint32_t port, PacketId id);
     void drain(std::uint32_t port);
     void drained(std::uint32_t port);

@@ -30,7 +30,7 @@ void Reference::drain(std::uint32_t port_id) {
     port.draining = true;
     const Packet& packet = packets_[port.stowed.head()];
     if (packet.last) trail_.left(port.stowed_trail, now_, 0);
-    at(port.drain.finish(now_, packet.wire), EventKind::sent, port_id, drained_lane);
+    at(port.drain.finish(now_, packet.wire), EventKind::drained, port_id, 0);
 }
 
 // The first frame of the receive buffer is in the host's memory.

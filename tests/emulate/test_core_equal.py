@@ -102,6 +102,8 @@ def transports(draw):
         ack_message=send_queue > 0 or draw(st.booleans()),
         ack_priority=draw(st.sampled_from([None, None, 6])),
         credits=draw(st.sampled_from([4_224, 9_600, 30_016])),
+        drain_bps=0 if kind == "infiniband" else draw(st.sampled_from([0, 0, 9 * G, 70 * G])),
+        receive_buffer=draw(st.sampled_from([2**18, 2**20])),
     )
 
 
