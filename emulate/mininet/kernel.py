@@ -8,7 +8,6 @@ of 40 ms, is so much less of the fabric's time, the larger the dilation is.
 Queues are looked at now and then (`emulate.mininet.counter`): a peak between is not seen.
 """
 
-import select
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -22,10 +21,11 @@ from numpy.typing import NDArray
 from emulate.mininet.child import schedule_delay
 from emulate.mininet.counter import Counters
 from emulate.mininet.error import EmulationError
+from emulate.mininet.exchange import Exchange
 from emulate.mininet.ledger import busy_time, flow_rows, port_rows, wire_bytes
 from emulate.mininet.machine import between, reading
 from emulate.mininet.plane import Plane
-from emulate.mininet.stream import Exchange, Stream
+from emulate.mininet.stream import Stream
 from topo.error import KvfabricError
 from topo.unit import PS_PER_S, PS_PER_US
 from traffic.emulator import COMPLETION, Advance, Table, Telemetry
@@ -95,9 +95,6 @@ class KernelEmulator:
         self._twin = plane.setup.twin()
         self._flows: list[NDArray[np.void]] = []
         self._waiting: list[tuple[int, int]] = []
-        self._ready: dict[int, Stream] = {}
-        self._running: dict[int, Stream] = {}
-        self._by_end: dict[int, Stream] = {}
         self._due: list[tuple[int, int]] = []
         self._finish: dict[int, int] = {}
         self._told: dict[int, tuple[int, int, int]] = {}
@@ -106,7 +103,6 @@ class KernelEmulator:
         self._now_ps = 0
         self._looked_ns = 0
         self._polled_ns = 0
-        self._into = bytearray(2**18)
         self.stopped_ps: int | None = None
         """When `stop` ended the run."""
         self.kept = Kept(0, 0, [])
@@ -116,11 +112,12 @@ class KernelEmulator:
         self._before = (self._queues.now(), self._queues.tally())
         self._pictured = (0, np.zeros(len(plane.network.ports), np.int64))
         self._exchange = Exchange(
-            plane.network, control, plane.setup.transport.mtu, plane.signal_priority
+            plane.network,
+            control,
+            plane.setup.transport.mtu,
+            signal=plane.signal_priority,
+            clock=lambda: self.clock_ps,
         )
-        self._poll = select.poll()
-        for number in self._exchange.listeners:
-            self._poll.register(number, select.POLLIN)
         self._found: Telemetry | None = None
 
     def __enter__(self) -> "KernelEmulator":
@@ -132,8 +129,6 @@ class KernelEmulator:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        for stream in [*self._ready.values(), *self._running.values()]:
-            stream.close()
         self._exchange.close()
         self._queues.close()
 
@@ -220,30 +215,22 @@ class KernelEmulator:
         while self._waiting and self._waiting[0][0] <= now + self._lead:
             _, row = heappop(self._waiting)
             flow = self._flows[row]
-            stream = self._exchange.open(
+            self._exchange.open(
                 row,
                 int(flow["source"]),
                 int(flow["destination"]),
                 int(flow["bytes"]),
                 int(flow["priority"]),
             )
-            self._ready[row] = stream
-        for row, stream in list(self._ready.items()):
+        for row, stream in list(self._exchange.ready.items()):
             release = int(self._flows[row]["release_ps"])
-            if release > now:
-                continue
-            if stream.receiver is None:
-                continue  # counted as late when its handshake is over
-            del self._ready[row]
-            self._running[row] = stream
-            stream.begin()
-            stream.late_ps = now - release
-            self._by_end[stream.sender.fileno()] = stream
-            self._poll.register(stream.sender, select.POLLOUT)
+            # One whose handshake is not over is counted as late when it is.
+            if release <= now and stream.receiver is not None:
+                self._exchange.begin(row).late_ps = now - release
 
     def _skip(self, until_ps: int) -> None:
         """Jump to the next release, less the lead, where nothing is under way."""
-        if self._running or self._ready:
+        if self._exchange.running or self._exchange.ready:
             return
         following = self._waiting[0][0] - self._lead if self._waiting else until_ps
         self._skipped += max(0, min(until_ps, following) - self.clock_ps)
@@ -253,45 +240,26 @@ class KernelEmulator:
         at = until_ps
         if self._waiting:
             at = min(at, self._waiting[0][0] - self._lead)
-        for row, stream in self._ready.items():
+        for row, stream in self._exchange.ready.items():
             if stream.receiver is not None:
                 at = min(at, int(self._flows[row]["release_ps"]))
         wait = min(_NAP_S, max(0.0, (at - self.clock_ps) * self.dilation / PS_PER_S))
-        if self._running:
+        if self._exchange.running:
             wait = min(wait, self._tick_ns / 1e9)
-        asked = time.monotonic_ns()
-        ready = self._poll.poll(wait * 1000)
+        look = self._exchange.look(wait)
         # What is there at once may have come at any time since the last look.
-        begin, last = time.monotonic_ns(), self._polled_ns
-        since = begin if begin - asked > _BLOCKED_NS else last
-        self._polled_ns = begin
-        done = []
-        for number, _ in ready:
-            if number in self._exchange.listeners:
-                self._accept(number)
-                continue
-            stream = self._by_end[number]
-            if number == stream.sender.fileno():
-                stream.send()
-                if not stream.unsent:
-                    self._poll.modify(number, 0)
-            else:
-                stream.receive(self._into)
-                if not stream.missing:
-                    done.append((stream, self.clock_ps))
+        blocked = look.woke_ns - look.asked_ns > _BLOCKED_NS
+        since = look.woke_ns if blocked else self._polled_ns
+        self._polled_ns = look.woke_ns
         took = (time.monotonic_ns() - since) * 1000 // self.dilation
-        for stream, finish in done:
+        now = self.clock_ps
+        self.kept.late += sum(
+            now > int(self._flows[stream.row]["release_ps"]) for stream in look.accepted
+        )
+        for stream, finish in look.ended:
             self._end(stream, finish, took)
-        if self._running and time.monotonic_ns() - self._looked_ns >= self._tick_ns:
+        if self._exchange.running and time.monotonic_ns() - self._looked_ns >= self._tick_ns:
             self._look()
-
-    def _accept(self, listener: int) -> None:
-        for stream in self._exchange.accept(listener):
-            if self.clock_ps > int(self._flows[stream.row]["release_ps"]):
-                self.kept.late += 1
-            assert stream.receiver is not None
-            self._by_end[stream.receiver.fileno()] = stream
-            self._poll.register(stream.receiver, select.POLLIN)
 
     def _end(self, stream: Stream, finish: int, took: int) -> None:
         flow = self._flows[stream.row]
@@ -300,12 +268,7 @@ class KernelEmulator:
         duration = max(finish - int(flow["release_ps"]), 1)
         self.kept.error.append((took + stream.late_ps) / duration)
         heappush(self._due, (finish, stream.row))
-        del self._running[stream.row]
-        for end in (stream.sender, stream.receiver):
-            assert end is not None
-            del self._by_end[end.fileno()]
-            self._poll.unregister(end)
-        stream.close()
+        self._exchange.end(stream)
 
     def _look(self) -> None:
         now = self.clock_ps

@@ -6,19 +6,13 @@ the kernel knows of it is read from struct tcp_info (linux/tcp.h) when the last 
 """
 
 import contextlib
-import errno
 import socket
 import struct
 from dataclasses import dataclass
 from typing import Final
 
 from emulate.mininet.error import EmulationError
-from emulate.mininet.namespace import inside
-from emulate.mininet.network import Network
-from emulate.mininet.qdisc import segment_bytes
 
-PORT: Final = 5201
-_CONGESTION: Final = 13
 _CHUNK: Final = 2**18
 _ZEROS: Final = memoryview(bytes(_CHUNK))
 _INFO: Final = 224
@@ -89,66 +83,3 @@ class Stream:
         self.sender.close()
         if self.receiver is not None:
             self.receiver.close()
-
-
-class Exchange:
-    """Listening sockets at all hosts, and connections between them with one congestion control."""
-
-    def __init__(self, network: Network, control: str, mtu: int, signal: int | None) -> None:
-        self._network = network
-        self._options: list[tuple[int, int, int | bytes]] = [
-            (socket.IPPROTO_TCP, _CONGESTION, control.encode()),
-            (socket.IPPROTO_TCP, socket.TCP_MAXSEG, segment_bytes(mtu) + 12),
-            (socket.IPPROTO_IP, socket.IP_TOS, (signal or 0) << 2),
-        ]
-        self._opening: dict[tuple[str, int], Stream] = {}
-        self.listeners: dict[int, socket.socket] = {}
-        """By descriptor."""
-        for host in network.fabric.hosts:
-            with inside(network.namespace(host.index)):
-                listener = socket.socket()
-            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            # DCTCP's receiver echoes marks in its own way, and listeners hand their control on.
-            self._prepare(listener)
-            listener.bind((network.nodes[host.index].ip, PORT))
-            listener.listen(1024)
-            self.listeners[listener.fileno()] = listener
-
-    def _prepare(self, end: socket.socket) -> None:
-        end.setblocking(False)
-        for level, name, value in self._options:
-            end.setsockopt(level, name, value)
-        end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-
-    def open(self, row: int, source: int, destination: int, size: int, priority: int) -> Stream:
-        """Begin a connection for a flow."""
-        with inside(self._network.namespace(source)):
-            sender = socket.socket()
-        self._prepare(sender)
-        sender.bind((self._network.nodes[source].ip, 0))
-        code = sender.connect_ex((self._network.nodes[destination].ip, PORT))
-        if code not in (0, errno.EINPROGRESS):
-            raise EmulationError(
-                f"no connection from {self._network.nodes[source].name} to "
-                f"{self._network.nodes[destination].name}: {errno.errorcode[code]}"
-            )
-        stream = Stream(row, priority, sender, size, size)
-        address = sender.getsockname()
-        self._opening[address[0], address[1]] = stream
-        return stream
-
-    def accept(self, listener: int) -> list[Stream]:
-        """The flows whose handshake is over at this listener."""
-        found = []
-        with contextlib.suppress(BlockingIOError):
-            while True:
-                receiver, address = self.listeners[listener].accept()
-                stream = self._opening.pop((address[0], address[1]))
-                stream.accepted(receiver)
-                found.append(stream)
-        return found
-
-    def close(self) -> None:
-        """Close everything that is not a flow's."""
-        for listener in self.listeners.values():
-            listener.close()
