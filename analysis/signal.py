@@ -46,6 +46,7 @@ def signals(samples: Sequence[Sample], place: Path | None) -> Breakdown:
             (
                 *(sample.fabric, sample.policy, *rates),
                 *(_longest(cells, place), _met(cells, place), *drops),
+                _stood(cells),
             )
         )
     return Breakdown(
@@ -53,10 +54,12 @@ def signals(samples: Sequence[Sample], place: Path | None) -> Breakdown:
         "Congestion notifications (CNPs), NAKs and pause frames a second, mean over seeds; the "
         "longest time that a class of a port stood stopped without a break, a storm when it "
         "outlasts any burst; the share of hand-offs of which a flow lost time to a pause; frames "
-        "dropped by cause, all seeds together. Warm-up included.",
+        "dropped by cause, and circles of queues that waited for each other, all seeds together. "
+        "Warm-up included.",
         (
             *("fabric", "policy", *RATES.values(), "longest stop", "met a pause"),
             *(f"dropped, {cause}" for cause in DROPS.values()),
+            "deadlocks",
         ),
         tuple(rows),
     )
@@ -100,6 +103,14 @@ def _met(cells: Sequence[Cell], place: Path | None) -> str:
     pairs = [met_a_pause(cell, table) for cell, table in tables if table]
     every = sum(whole for _, whole in pairs)
     return percent(sum(hit for hit, _ in pairs) / every) if every else NONE
+
+
+def _stood(cells: Sequence[Cell]) -> str:
+    """Circles of queues that waited for each other; not told by cells that did not look."""
+    known = [
+        cell.manifest.totals["deadlocks"] for cell in cells if "deadlocks" in cell.manifest.totals
+    ]
+    return f"{sum(known):,}" if len(known) == len(cells) else NONE
 
 
 def _table(cell: Cell, place: Path | None, name: str) -> dict[str, np.ndarray]:

@@ -280,6 +280,13 @@ def _warnings(study: Study, rows: Sequence[Summary]) -> list[str]:
         )
     cycles = {row.fabric: row.facts.deadlock for row in rows if row.facts and row.facts.deadlock}
     lines += [f"{fabric}: deadlock is possible, {cycle}." for fabric, cycle in cycles.items()]
+    stood = [cell.manifest for cell in study.cells if cell.manifest.totals.get("deadlocks")]
+    if stood:
+        first = stood[0]
+        lines.append(
+            f"Deadlock: queues waited for each other in {count(len(stood), 'cell')}, first in "
+            f"{first.fabric} with {first.policy}, seed {first.seed}; the notes name their circles."
+        )
     if _filling(study):
         lines.append(
             "The decode side was still filling: in every cell the last request arrived before the "

@@ -15,6 +15,7 @@ from kvfabric.background import background_told
 from kvfabric.build import Stage, services_of
 from kvfabric.cache import cache_tables, cache_told, cache_totals
 from kvfabric.collective import awaited, collectives_told, without_latency
+from kvfabric.deadlock import deadlock_notes, deadlock_totals, deadlocks_of
 from kvfabric.demand import Demand, demand_of
 from kvfabric.deployment import Placed, pools_told
 from kvfabric.failover import failover_told
@@ -92,6 +93,7 @@ def run_cell(job: CellJob, progress: Callable[[int, int], None] | None = None) -
     own = ready.transport
     if scenario.run.emulator == "fluid":
         own = replaced(own, issue_ps=0)  # it knows no time of issuing
+    circles = deadlocks_of(emulator.inner)
     flows = flow_table(ready, outcome, telemetry, emulator.rows, seed)
     return Cell(
         replace(
@@ -108,10 +110,11 @@ def run_cell(job: CellJob, progress: Callable[[int, int], None] | None = None) -
                         | cache_totals(outcome)
                         | outcome.counters
                         | failure_totals(outcome)
+                        | deadlock_totals(circles)
                     ).items()
                 )
             ),
-            notes=[*notes, *outcome.notes, *told],
+            notes=[*notes, *outcome.notes, *told, *deadlock_notes(circles, seed)],
         ),
         outcome.requests,
         flows,

@@ -203,6 +203,11 @@ class Background:
             self._burst(place)
 
     @property
+    def inner(self) -> Emulator:
+        """The emulator that carries both."""
+        return self._emulator
+
+    @property
     def rows(self) -> NDArray[np.void]:
         """The background's `FLOW` rows so far; their numbers are the emulator's."""
         return np.concatenate(self._rows) if self._rows else np.zeros(0, FLOW)

@@ -29,6 +29,7 @@ TOTALS = {
     "drops_lossless": 1,
     "drops_fault": 4,
     "drops_watchdog": 9,
+    "deadlocks": 2,
 }
 
 
@@ -75,7 +76,7 @@ def test_signals_are_counts_over_the_window_and_drops_by_cause(
     # 5 CNPs, 2 NAKs and 30 pause frames in 10 ms
     assert row[2:5] == ("500", "200", "3,000")
     assert row[5:7] == ("2 ms at s0:1", "50 %")
-    assert row[7:] == ("7", "1", "4", "9")
+    assert row[7:] == ("7", "1", "4", "9", "2")
 
 
 def test_cells_without_packets_have_no_signals(
