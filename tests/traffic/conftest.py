@@ -1,6 +1,6 @@
 """What the tests of this room share: a wire in place of a network, small pools, public traces.
 
-Traces lie in ``KVFABRIC_DATA``, or in ``shared/data`` beside the repository.
+Traces lie in ``KVFABRIC_DATA``, or in ``traces`` where `kvfabric traffic get` puts them.
 """
 
 import os
@@ -153,16 +153,13 @@ def row() -> Callable[..., dict[str, int]]:
 
 @pytest.fixture(scope="session")
 def public_trace() -> Callable[..., Path]:
-    root = Path(__file__).parents[2]
-    folder = Path(os.environ.get("KVFABRIC_DATA", root.parent / "shared" / "data"))
+    folder = Path(os.environ.get("KVFABRIC_DATA") or Path(__file__).parents[2] / "traces")
 
     def find(*names: str) -> Path:
         for name in names:
             if (folder / name).is_file():
                 return folder / name
-        pytest.skip(
-            f"no {names[0]} in {folder}: fetch it with `kvfabric traffic get` and set KVFABRIC_DATA"
-        )
+        pytest.skip(f"no {names[0]} in {folder}: fetch it with `kvfabric traffic get`")
 
     return find
 
