@@ -27,8 +27,8 @@ from scratch import Toolchain, compile_engine, copy, python
 TESTS = tuple(
     f"tests/emulate/test_packet_{name}.py"
     for name in (
-        "decision", "dcqcn", "nic", "exact", "peer", "lone", "queue", "pause", "credit", "share",
-        "class", "observe",
+        "decision", "dcqcn", "nic", "exact", "stop", "peer", "lone", "queue", "pause", "credit",
+        "share", "class", "observe",
     )
 )  # fmt: skip
 MUTATIONS = SHARED + CORE

@@ -8,9 +8,9 @@ from planted import one
 
 SWITCH = (
     one("a frame that leaves at this instant still fills memory", "core_switch.cpp",
-        "    catch_up(worker, node, out, worker.key);\n    const Bytes stored",
-        "    catch_up(worker, node, out, PLANTED ? worker.key & ~flag_mask : worker.key);\n"
-        "    const Bytes stored"),
+        "        catch_up(worker, node, node.ports[i], worker.key);",
+        "        catch_up(worker, node, node.ports[i],\n"
+        "                 PLANTED ? worker.key & ~flag_mask : worker.key);"),
     one("what waits starts when somebody looks, not when the port is free", "core_switch.cpp",
         "        worker.now = port.serialiser.end();",
         "        if (!PLANTED) worker.now = port.serialiser.end();"),

@@ -77,6 +77,20 @@ def test_of_the_frame_in_service_the_rest_counts(lab, engine, share, marked):
     assert emulator.telemetry().ports["marked"].sum() == marked
 
 
+def test_a_frame_of_another_class_in_service_does_not_count(lab, engine):
+    # Half of a frame of class 0 is left when one of class 3 comes and finds nobody of its own.
+    step = Threshold(WIRE // 4, WIRE // 4, 1.0)
+    fabric = lab.star(3, 100, 50_000)
+    a, b, sink = lab.hosts(fabric)
+    emulator = PacketEmulator(
+        fabric, equal_cost(fabric), Discipline(ecn=step), FREE, seed=1, engine=engine
+    )
+    emulator.submit(lab.flows((a, sink, 4096, 0), priority=0))
+    emulator.submit(lab.flows((b, sink, 4096, FRAME // 2), first=1))
+    lab.finish(emulator)
+    assert emulator.telemetry().ports["marked"].sum() == 0
+
+
 def test_a_notification_passes_a_class_that_is_stopped_for_good(lab, engine):
     # The switch tells host b to stop its lossless class: its ACKs stand, its CNPs do not.
     fabric = lab.star(3, 100, 50_000)

@@ -129,6 +129,19 @@ def test_what_was_sent_before_does_not_change_the_time_of_a_lone_flow(lab):
     }
 
 
+@pytest.mark.parametrize("engine", ["core", "reference"])
+def test_a_transfer_of_twelve_seconds_takes_its_ideal_time(lab, engine):
+    # Times may be counted from a new epoch every few seconds, with frames and ACKs in flight.
+    rate, frames = 10**7, 3_600
+    fabric = lab.chain([rate, rate], [3 * 10**9, 5 * 10**9], latency=0)
+    transport = Transport(control="none", ack_every=1, rto_ps=10**12)
+    emulator = PacketEmulator(fabric, equal_cost(fabric), QUIET, transport, seed=0, engine=engine)
+    a, b = lab.hosts(fabric)
+    emulator.submit(lab.flows((a, b, frames * 4096, 0)))
+    frame = 4178 * 8 * 10**12 // rate
+    assert lab.finish(emulator, until=10**14)[0] == (frames + 1) * frame + 8 * 10**9
+
+
 def test_a_fast_link_does_not_drift(lab):
     # 450 GB/s is 2.222... ps a byte; rounding each frame down would lose 4.3e-5 of the time.
     size = 40_960_000
