@@ -45,24 +45,29 @@ def program(given: str | None) -> Path | None:
 
 
 def pinned(workload: Workload) -> Workload:
-    """The workload with the lanes that ns-3's hash takes: flow i is the i-th of its source."""
-    half = workload.k // 2
-    edges, hosts = workload.k * half, workload.hosts
+    """The workload with the lanes that ns-3's hash takes, also its ACKs: flow i is the i-th of its
+    source.
+    """
     sent: dict[int, int] = {}
     got: dict[int, int] = {}
-    flows = []
+    flows, backs = [], []
     for source, destination, _ in workload.flows:
         here, there = sent.get(source, 0), got.get(destination, 0)
         sent[source], got[destination] = here + 1, there + 1
-        words = (
-            _address(source), _address(destination), _PORT + here | (_PORT_THERE + there) << 16
-        )  # fmt: skip
-        edge = source // half
-        up = _hash(words, hosts + edge) % half
-        aggregation = hosts + edges + source // half**2 * half + up
-        core = _hash(words, aggregation) % half
-        flows.append((source, destination, up * half + core))
-    return replace(workload, flows=tuple(flows))
+        ports = _PORT + here, _PORT_THERE + there
+        flows.append((source, destination, _lane(workload, source, destination, *ports)))
+        backs.append(_lane(workload, destination, source, *reversed(ports)))
+    return replace(workload, flows=tuple(flows), back=tuple(backs))
+
+
+def _lane(workload: Workload, source: int, destination: int, port: int, port_there: int) -> int:
+    half = workload.k // 2
+    words = _address(source), _address(destination), port | port_there << 16
+    edge = source // half
+    up = _hash(words, workload.hosts + edge) % half
+    pod = source // half**2
+    aggregation = workload.hosts + workload.k * half + pod * half + up
+    return up * half + _hash(words, aggregation) % half
 
 
 def run(workload: Workload, build: Path, control: Control, releases_ns: list[int]) -> Outcome:
@@ -137,23 +142,34 @@ def _topology(workload: Workload) -> str:
     half = workload.k // 2
     hosts, edges = workload.hosts, workload.k * half
     cores = half * half
-    links = [(h, hosts + h // half) for h in range(hosts)]
+    links = [(h, hosts + h // half, (0, h, 0)) for h in range(hosts)]
     for edge in range(edges):
-        pod = edge // half
-        links += [(hosts + edge, hosts + edges + pod * half + a) for a in range(half)]
+        links += [
+            (hosts + edge, hosts + edges + a, (1, edge, a))
+            for a in range(edge // half * half, edge // half * half + half)
+        ]
     for aggregation in range(edges):
         own = aggregation % half
         links += [
-            (hosts + edges + aggregation, hosts + 2 * edges + own * half + c) for c in range(half)
-        ]
+            (hosts + edges + aggregation, hosts + 2 * edges + own * half + c,
+             (2, aggregation, own + half * c))
+            for c in range(half)
+        ]  # fmt: skip
     switches = range(hosts, hosts + 2 * edges + cores)
     head = f"{hosts + len(switches)} {len(switches)} {len(links)}\n{' '.join(map(str, switches))}\n"
-    tail = f"{workload.gbps}Gbps {workload.delay_ps // 1000}ns 0.000000\n"
-    return head + "".join(f"{a} {b} {tail}" for a, b in links)
+    return head + "".join(
+        f"{a} {b} {workload.rate_bps(*ends)}bps "
+        f"{(workload.delay_ps + workload.apart(*ends)) // 1000}ns 0.000000\n"
+        for a, b, ends in links
+    )
 
 
 def _configuration(workload: Workload, control: Control, scratch: Path, topology: Path) -> str:
-    rate = workload.gbps * 10**9
+    rates = sorted({line.split()[2][:-3] for line in topology.read_text().splitlines()[2:]})
+
+    def at_every_rate(value: float) -> str:
+        return " ".join([str(len(rates)), *(f"{rate} {value}" for rate in rates)])
+
     files = {
         "FLOW_FILE": "flow", "FLOW_INPUT_FILE": "in", "CNP_OUTPUT_FILE": "cnp",
         "FCT_OUTPUT_FILE": "fct", "PFC_OUTPUT_FILE": "pfc", "QLEN_MON_FILE": "q",
@@ -174,8 +190,8 @@ def _configuration(workload: Workload, control: Control, scratch: Path, topology
         "MI_THRESH": 0, "INT_MULTI": 1, "GLOBAL_T": 1, "U_TARGET": 0.95, "MULTI_RATE": 0,
         "SAMPLE_FEEDBACK": 0, "ENABLE_QCN": 1, "USE_DYNAMIC_PFC_THRESHOLD": 1,
         "PACKET_PAYLOAD_SIZE": workload.frame - OVERHEAD, "LINK_DOWN": "0 0 0",
-        "KMAX_MAP": f"1 {rate} {control.kmax_kb}", "KMIN_MAP": f"1 {rate} {control.kmin_kb}",
-        "PMAX_MAP": f"1 {rate} {control.pmax}", "LOAD": 50, "RANDOM_SEED": control.seed,
+        "KMAX_MAP": at_every_rate(control.kmax_kb), "KMIN_MAP": at_every_rate(control.kmin_kb),
+        "PMAX_MAP": at_every_rate(control.pmax), "LOAD": 50, "RANDOM_SEED": control.seed,
     }  # fmt: skip
     lines = [f"TOPOLOGY_FILE {topology}"]
     lines += [f"{key} {scratch / name}.txt" for key, name in files.items()]

@@ -28,8 +28,10 @@ class Workload:
     flows: (source, destination, lane). packets: full frames a flow. stop_bytes, go_bytes: wire
     bytes in an ingress group above which its sender is stopped, and below which it may go on:
     static thresholds, htsim's own 15 and 12 of its payloads. apart_ps: every cable is longer by a
-    delay of its own below this, so that frames do not meet at the same instants for ever. back:
-    lanes of the ACKs, one a flow; hashed without it.
+    delay of its own below this, in steps of grain_ps, so that frames do not meet at the same
+    instants for ever. slower_ns: every cable takes longer for a full frame by a whole number of
+    its own of nanoseconds below this (which gives it a rate of its own). back: lanes of the ACKs,
+    one a flow; hashed without it.
     """
 
     name: str
@@ -42,6 +44,8 @@ class Workload:
     stop_bytes: int = 15 * 4114
     go_bytes: int = 12 * 4114
     apart_ps: int = 0
+    grain_ps: int = 1
+    slower_ns: int = 0
     back: tuple[int, ...] = ()
 
     @property
@@ -77,7 +81,7 @@ class Workload:
         wrong = {link.delay_ps for link in fabric.links} - {self.delay_ps}
         if wrong:
             raise ValueError(f"delay {self.delay_ps} ps: cables came out at {wrong} ps")
-        return self._parted(fabric) if self.apart_ps else fabric
+        return self._parted(fabric) if self.apart_ps or self.slower_ns else fabric
 
     def apart(self, tier: int, low: int, up: int) -> int:
         """What the cable of two nodes has beyond ``delay_ps``: Knuth's multiplicative hash of both.
@@ -85,8 +89,24 @@ class Workload:
         tier: of the lower node, hosts 0. low, up: their numbers in their tiers; a host's cable has
         up 0. Cores are counted over the aggregation switches of a pod first, as htsim does.
         """
-        number = tier * 65536 + low * 256 + up
-        return (number * 2654435761 % 2**32 * self.apart_ps) >> 32
+        own = self._hash(tier, low, up) * self.apart_ps >> 32
+        return own // self.grain_ps * self.grain_ps
+
+    def rate_bps(self, tier: int, low: int, up: int) -> int:
+        """Of the cable of two nodes, numbered as for `apart`.
+
+        A full frame takes 0.02 ns more than a whole number, so that a simulator that cuts its
+        times to nanoseconds loses no more than that.
+        """
+        if not self.slower_ns:
+            return self.gbps * 10**9
+        whole = 8 * self.frame // self.gbps
+        own = self._hash(tier, low, up + 128) * self.slower_ns >> 32
+        return 8 * self.frame * 10**12 // (1000 * (whole + own) + 20)
+
+    @staticmethod
+    def _hash(tier: int, low: int, up: int) -> int:
+        return (tier * 65536 + low * 256 + up) * 2654435761 % 2**32
 
     def _parted(self, fabric: Fabric) -> Fabric:
         half = self.k // 2
@@ -103,8 +123,9 @@ class Workload:
         for link in fabric.links:
             tier, up = fabric.nodes[link.a].tier, number[link.b]
             up = (0, up, up // half + up % half * half)[tier]
-            delay = link.delay_ps + self.apart(tier, number[link.a], up)
-            parted.connect(link.a, link.b, rate_bps=link.rate_bps, delay_ps=delay)
+            ends = tier, number[link.a], up
+            delay = link.delay_ps + self.apart(*ends)
+            parted.connect(link.a, link.b, rate_bps=self.rate_bps(*ends), delay_ps=delay)
         return parted
 
     def table(self, fabric: Fabric, overhead: int) -> NDArray[np.void]:
