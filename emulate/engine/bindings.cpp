@@ -10,6 +10,7 @@
 #include "bindings_decision.hpp"
 #include "bindings_port.hpp"
 #include "core.hpp"
+#include "ideal.hpp"
 #include "reference.hpp"
 
 namespace nb = nanobind;

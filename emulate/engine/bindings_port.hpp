@@ -2,7 +2,8 @@
 #pragma once
 
 #include "bindings_table.hpp"
-#include "reference.hpp"
+#include "port.hpp"
+#include "total.hpp"
 
 namespace kvfabric {
 

@@ -1,4 +1,5 @@
 #include "core_link.hpp"
+#include "ideal.hpp"
 
 namespace kvfabric {
 

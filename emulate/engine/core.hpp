@@ -21,8 +21,12 @@
 #include "deadlock.hpp"
 #include "derive.hpp"
 #include "fault.hpp"
+#include "flow.hpp"
 #include "hash.hpp"
-#include "reference.hpp"
+#include "observe.hpp"
+#include "port.hpp"
+#include "route.hpp"
+#include "total.hpp"
 
 namespace kvfabric {
 

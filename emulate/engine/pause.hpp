@@ -6,13 +6,20 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 
 #include "time.hpp"
 
 namespace kvfabric {
 
-inline constexpr std::int64_t most_quanta = 65535;
+inline constexpr std::uint16_t most_quanta = 65535;
 inline constexpr Bytes quantum_bytes = 64;
+
+// What a pause frame says.
+struct PauseFrame {
+    std::uint8_t told = 0;  // class enable vector
+    std::array<std::uint16_t, 8> quanta{};  // of each class; 0: go on
+};
 
 // One ingress group (port, priority): decides when to send XOFF and XON.
 class PauseSender {

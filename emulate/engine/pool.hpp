@@ -25,8 +25,10 @@ struct Packet {
     FrameKind kind = FrameKind::data;
     std::uint8_t priority = 0;
     std::uint8_t hop = 0;     // links begun
-    bool marked : 1 = false;
     bool last : 1 = false;    // of its flow, of data
+    bool asks : 1 = false;    // for an ACK
+    bool markable : 1 = false;  // its transport knows congestion marks
+    bool marked : 1 = false;
 };
 static_assert(sizeof(Packet) == 24);
 

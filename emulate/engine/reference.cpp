@@ -1,207 +1,77 @@
 #include "reference.hpp"
 
-#include <stdexcept>
-
 namespace kvfabric {
 
-namespace {
-
-std::size_t index(std::int64_t value) { return static_cast<std::size_t>(value); }
-
-// Of each switch, and of each host that is drained.
-std::vector<std::optional<SharedBuffer>> shared_buffers(const FabricSetting& fabric,
-                                                        const DisciplineSetting& discipline,
-                                                        const TransportSetting& transport) {
-    std::vector<std::optional<SharedBuffer>> buffers(fabric.is_switch.size());
-    for (std::size_t node = 0; node < buffers.size(); ++node) {
-        const bool host = fabric.is_switch[node] == 0;
-        if (host && transport.drain_bps == 0) continue;
-        BufferSetting setting = buffer_setting(fabric, discipline, node);
-        const std::int64_t ports = fabric.first[node + 1] - fabric.first[node];
-        if (host) setting.total = transport.receive_bytes * ports;
-        buffers[node].emplace(setting);
-    }
-    return buffers;
+std::uint32_t Reference::hop_of(const Packet& packet) const {
+    const Flow& flow = flows_[packet.flow];
+    return paths_[(packet.kind == FrameKind::data ? flow.path : flow.back) + packet.hop];
 }
 
-}  // namespace
-
-Reference::Reference(FabricSetting fabric, RouteSetting routes, DisciplineSetting discipline,
-                     TransportSetting transport, const std::vector<FaultSetting>& faults,
-                     std::uint64_t seed, Time tick)
-    : fabric_(std::move(fabric)), discipline_(std::move(discipline)),
-      transport_(std::move(transport)), router_(fabric_, std::move(routes)), seed_(mix(seed)),
-      ports_(fabric_.node.size()), buffers_(shared_buffers(fabric_, discipline_, transport_)),
-      control_(controls(transport_)), deadlocks_(ports_.size(), discipline_.deadlock, tick),
-      observation_(ports_.size()), tick_(tick), next_tick_(tick) {
-    for (std::size_t p = 0; p < ports_.size(); ++p) {
-        Port& port = ports_[p];
-        const std::size_t node = index(fabric_.node[p]);
-        port.node = static_cast<std::uint32_t>(node);
-        port.reverse = static_cast<std::uint32_t>(fabric_.reverse[p]);
-        port.at_host = fabric_.is_switch[node] == 0;
-        if (transport_.drain_bps > 0) port.drain = Serialiser(transport_.drain_bps);
-        port.serialiser = Serialiser(fabric_.rate_bps[p]);
-        port.per_byte_q16 = port.serialiser.per_byte();
-        port.delay = fabric_.delay[p] + fabric_.latency[node];
-        port.pause = port.serialiser.duration(most_quanta * quantum_bytes);
-        port.response = std::max<Time>(0, discipline_.response[p] - fabric_.latency[node]);
-        port.scheduler = Scheduler(discipline_.strict, discipline_.weight);
-        port.marker = Marker(discipline_.kmin[p], discipline_.kmax[p], discipline_.pmax_q32[p]);
-        port.stops.fill(PauseSender(port.pause));
-        if (discipline_.watch_detect > 0) {
-            port.watchdogs.fill(Watchdog(discipline_.watch_detect, discipline_.watch_restore));
-        }
-        port.credits.fill(CreditSender(transport_.credits / credit_block));
-    }
-    latched_.queued.assign(ports_.size(), 0);
-    latched_.paused.assign(ports_.size(), 0);
-    latched_.utilisation.assign(ports_.size(), 0.0);
-    busy_at_tick_.assign(ports_.size(), 0);
-    befall(faults);
-}
-
-std::int64_t Reference::submit(const std::vector<FlowSetting>& flows) {
-    const std::size_t before = paths_.size();
-    std::vector<Flow> taken;
-    for (std::size_t row = 0; row < flows.size(); ++row) {
-        Flow flow;
-        flow.setting = flows[row];
-        const auto source = static_cast<std::uint64_t>(flow.setting.source);
-        const auto destination = static_cast<std::uint64_t>(flow.setting.destination);
-        const std::uint64_t there =
-            tuple_hash(seed_, source, destination, flow.setting.entropy);
-        const std::uint64_t back = tuple_hash(seed_, destination, source, flow.setting.entropy);
-        flow.path = static_cast<std::uint32_t>(paths_.size());
-        bool routed = router_.resolve(flow.setting.source, flow.setting.destination, there,
-                                      flow.setting.path, paths_);
-        flow.hops = static_cast<std::uint8_t>(paths_.size() - flow.path);
-        flow.back = static_cast<std::uint32_t>(paths_.size());
-        routed = routed && router_.resolve(flow.setting.destination, flow.setting.source, back,
-                                           -1, paths_);
-        flow.back_hops = static_cast<std::uint8_t>(paths_.size() - flow.back);
-        if (!routed) {
-            paths_.resize(before);
-            return static_cast<std::int64_t>(row);
-        }
-        flow.segment = Segment(flow.setting.bytes, flow.setting.descriptors, transport_.mtu);
-        flow.sender = GoBackNSender(flow.segment.packets());
-        flow.rate = Dcqcn(fabric_.rate_bps[paths_[flow.path]]);
-        flow.place.priority = flow.setting.priority;
-        flow.submitted = true;
-        std::vector<Hop> hops;
-        for (std::size_t hop = 0; hop < flow.hops; ++hop) {
-            const std::uint32_t port = paths_[flow.path + hop];
-            hops.push_back({fabric_.rate_bps[port], ports_[port].delay});
-        }
-        if (transport_.drain_bps > 0) hops.push_back({transport_.drain_bps, 0});
-        flow.ideal = ideal(flow.segment, hops, transport_.issue, discipline_.cut_through);
-        taken.push_back(flow);
-    }
-    for (const Flow& flow : taken) {
-        const std::size_t slot = index(flow.setting.flow);
-        if (slot >= flows_.size()) flows_.resize(slot + 1);
-        flows_[slot] = flow;
-        at(flow.setting.release, EventKind::timer, paths_[flow.path],
-           flow_timers + 2 * static_cast<std::uint32_t>(slot));
-    }
-    return -1;
-}
-
-Time Reference::advance(Time until) {
-    completed_.clear();
-    while (!events_.empty() && events_.top().time <= until) {
-        const Event event = events_.top();
-        if (!completed_.empty() && event.time > now_) return now_;
-        if (event.time >= next_tick_) latch_until(event.time);
-        events_.pop();
-        now_ = event.time;
-        ++totals_.events;
-        handle(event);
-    }
-    if (!completed_.empty()) return now_;
-    now_ = std::max(now_, until);
-    if (now_ >= next_tick_) latch_until(now_);
-    return now_;
-}
-
-void Reference::handle(const Event& event) {
-    const std::uint32_t port = event.port();
-    const std::uint32_t lane = event.lane();
-    switch (event.kind()) {
-    case EventKind::pause:
-        by_credits() ? credit(port, lane) : obey(port, lane);
-        break;
-    case EventKind::sent:
-        sent(port);
-        break;
-    case EventKind::drained:
-        drained(port);
-        break;
-    case EventKind::arrival:
-        lane == header ? head(port) : arrive(port);
-        break;
-    case EventKind::timer:
-        if (lane < refresh) {
-            expire_pause(port, static_cast<int>(lane));
-        } else if (lane >= watch && lane < storm) {
-            bark(port, static_cast<int>(lane - watch));
-        } else if (lane == storm) {
-            rage(port);
-        } else if (lane == post) {
-            end_post(port);
-        } else if (lane < flow_timers) {
-            refresh_pause(port, static_cast<int>(lane - refresh));
-        } else if (((lane - flow_timers) & 1) == 0) {
-            release((lane - flow_timers) / 2);
-        } else {
-            expire_flow((lane - flow_timers) / 2);
-        }
-        break;
-    case EventKind::send:
-        if (ports_[port].wake <= now_) ports_[port].wake = never;
-        transmit(port);
-        break;
+void Reference::come(std::uint32_t port_id, PacketId id) {
+    ++totals_.packet_hops;
+    if (!ports_[port_id].at_host) {
+        forward(port_id, hop_of(packets_[id]), id, false);
+    } else if (transport_.drain_bps > 0 && packets_[id].kind == FrameKind::data) {
+        stow(port_id, id);
+    } else {
+        receive(id);
     }
 }
 
-void Reference::at(Time time, EventKind kind, std::uint32_t port, std::uint32_t lane) {
-    events_.push(Event::make(time, kind, port, lane));
+void Reference::tell(std::uint32_t port_id, const PauseFrame& frame, Time in) {
+    hear(ports_[port_id].reverse, frame, in);
 }
 
-// Latches the last tick at most limit. Only the state before that instant's events counts; when
-// several ticks have passed without an event, the one before the last gives the time base.
-void Reference::latch_until(Time limit) {
-    if (tick_ == 0) return;
-    const Time last = limit / tick_ * tick_;
-    if (last > next_tick_) latch(last - tick_);
-    latch(last);
+// The last mark, by (time, port), is what congestion control is blamed on.
+void Reference::note_mark(std::uint32_t port_id, PacketId id) {
+    Flow& flow = flows_[packets_[id].flow];
+    if (now_ > flow.marked_at || port_id > flow.marked_by) {
+        flow.marked_at = now_;
+        flow.marked_by = port_id;
+    }
+}
+
+void Reference::lose(PacketId id) {
+    const Packet& packet = packets_[id];
+    ++flows_[packet.flow].lost;
+    if (packet.kind == FrameKind::data) totals_.bytes_dropped += packet.wire - data_overhead;
+    packets_.give(id);
+}
+
+void Reference::handle_own(const Event& event) {
+    event.kind() == EventKind::drained ? drained(event.port()) : head(event.port());
+}
+
+void Reference::ticked(Time first, Time last) {
     watch_stopped(last / tick_ - ticks_);
-    deadlocks_.look(Queues{*this}, latched_.paused, next_tick_, last);
-    next_tick_ = last + tick_;
-    ticks_ = last / tick_;
+    deadlocks_.look(Queues{*this}, latched_.paused, first, last);
 }
 
-void Reference::latch(Time tick) {
-    for (std::size_t p = 0; p < ports_.size(); ++p) {
-        const Port& port = ports_[p];
-        const Time busy = port.busy_time + (port.busy ? tick - port.began : 0);
-        latched_.queued[p] = port.waiting;
-        latched_.paused[p] = port.paused;
-        for (std::size_t lane = 0; lane < 8; ++lane) {
-            if (port.credits[lane].stalled()) latched_.paused[p] |= static_cast<std::uint8_t>(1 << lane);
-        }
-        latched_.utilisation[p] =
-            static_cast<double>(busy - busy_at_tick_[p]) / static_cast<double>(tick_);
-        busy_at_tick_[p] = busy;
-    }
+// The header of the next frame in flight is in: it goes on at once, or waits for its last bit.
+void Reference::head(std::uint32_t port_id) {
+    Port& from = ports_[ports_[port_id].reverse];
+    Flight& flight = from.flying[from.headed++];
+    if (flight.lost) return;
+    const std::uint32_t out = hop_of(packets_[flight.id]);
+    if (out != port_id && passes(flight, out)) flight.gone = forward(port_id, out, flight.id, true);
 }
 
-const Observation& Reference::observation() {
-    for (std::size_t p = 0; p < ports_.size(); ++p) {
-        observation_.queues[p].hold(ports_[p].waiting, ticks_);
+// Cut-through: nothing waits or is in service at the port that the frame goes out by, nothing stops
+// it there, and the port is no faster than the frame comes in, or it would run out of bits.
+bool Reference::passes(const Flight& flight, std::uint32_t out) const {
+    const Port& egress = ports_[out];
+    const Packet& packet = packets_[flight.id];
+    const int priority = packet.priority;
+    if (egress.watchdogs[slot(priority)].dropping()) return false;
+    if (egress.busy || egress.backlog != 0 || egress.notify != 0) return false;
+    if ((egress.paused & bit(priority)) != 0) return false;
+    if (by_credits() && !egress.credits[slot(priority)].enough(packet.wire - preamble_and_gap)) {
+        return false;
     }
-    return observation_;
+    const std::int64_t rate =
+        egress.fault < 0 ? egress.per_byte_q16
+                         : faults_[slot(egress.fault)].per_byte_q16(now_, egress.per_byte_q16);
+    return rate >= flight.per_byte_q16;
 }
 
 std::vector<Blame> Reference::blames() const {
@@ -246,14 +116,12 @@ std::uint8_t Reference::Queues::waiting(std::uint32_t port) const {
 }
 
 Time Reference::Queues::still(std::uint32_t port, int priority) const {
-    const auto slot = static_cast<std::size_t>(priority);
     const Port& at = engine.ports_[port];
-    return engine.by_credits() ? at.credits[slot].since() : at.still[slot];
+    return engine.by_credits() ? at.credits[slot(priority)].since() : at.still[slot(priority)];
 }
 
 bool Reference::Queues::holds(std::uint32_t port, int priority, std::uint32_t in) const {
-    const auto slot = static_cast<std::size_t>(priority);
-    PacketId id = engine.ports_[port].queue[slot].list.head();
+    PacketId id = engine.ports_[port].queue[slot(priority)].list.head();
     while (id != none && engine.packets_[id].ingress != in) id = engine.packets_[id].next;
     return id != none;
 }

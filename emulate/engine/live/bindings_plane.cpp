@@ -71,8 +71,7 @@ namespace {
 
 nb::tuple advance(Plane& plane, Time until) {
     const Time now = plane.advance(until);
-    std::vector<std::int64_t> done;
-    for (const Completion& c : plane.take_completions()) done.push_back(c.flow);
+    std::vector<std::int64_t> done(plane.completed().begin(), plane.completed().end());
     std::sort(done.begin(), done.end());
     return nb::make_tuple(now, array_of(std::move(done)));
 }

@@ -9,11 +9,11 @@
 // counted. Lengths are without preamble, FCS and gap.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 
 #include "../frame.hpp"
+#include "../pause.hpp"
 #include "../time.hpp"
 
 namespace kvfabric {
@@ -66,11 +66,6 @@ struct RoceFrame {
     bool asks = false;   // for an ACK
     std::uint64_t offset = 0;  // of the message in the flow
     Bytes message = 0;         // its bytes
-};
-
-struct PauseFrame {
-    std::uint8_t told = 0;  // class enable vector
-    std::array<std::uint16_t, 8> quanta{};
 };
 
 // What the headers of a frame say.

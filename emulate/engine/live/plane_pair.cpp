@@ -18,39 +18,30 @@ constexpr std::uint32_t port_count = 65536 - first_port;
 }  // namespace
 
 std::int64_t Plane::submit(const std::vector<FlowSetting>& flows) {
-    const std::size_t before = paths_.size();
-    std::vector<Flow> taken;
-    std::vector<Pair> pairs;
-    for (std::size_t row = 0; row < flows.size(); ++row) {
-        Flow flow;
-        Pair pair;
-        flow.setting = flows[row];
-        if (!resolve(flow, pair)) {
-            paths_.resize(before);
-            return static_cast<std::int64_t>(row);
-        }
-        taken.push_back(flow);
-        pairs.push_back(pair);
-    }
-    for (std::size_t i = 0; i < taken.size(); ++i) {
-        const std::size_t number = slot(taken[i].setting.flow);
-        if (number >= flows_.size()) {
-            flows_.resize(number + 1);
-            pairs_.resize(number + 1);
-        }
-        Time release = taken[i].setting.release;
-        if (release < now_) {
-            ++late_flows_;
-            latest_ = std::max(latest_, now_ - release);
-            release = now_;
-        }
-        flows_[number] = taken[i];
-        pairs_[number] = pairs[i];
-        ++unfinished_;
-        at(release, EventKind::timer, paths_[taken[i].path],
-           flow_timers + 2 * static_cast<std::uint32_t>(number));
+    const std::int64_t refused = Driver::submit(flows);
+    if (refused >= 0) return refused;
+    for (const FlowSetting& flow : flows) {
+        if (flow.release >= now_) continue;
+        ++late_flows_;
+        latest_ = std::max(latest_, now_ - flow.release);
     }
     return -1;
+}
+
+// The addresses that lead along a flow's paths.
+void Plane::accept(const Flow& flow) {
+    refuse_long(flow);
+    const FlowSetting& setting = flow.setting;
+    Pair pair;
+    pair.there.source_mac = setting_.mac[paths_[flow.path]];
+    pair.there.destination_mac = setting_.mac[paths_[flow.back]];
+    pair.there.source_ip = setting_.address[slot(setting.source)];
+    pair.there.destination_ip = setting_.address[slot(setting.destination)];
+    pair.there.source_port = find_port(flow);
+    pair.back = {pair.there.destination_mac, pair.there.source_mac, pair.there.destination_ip,
+                 pair.there.source_ip, pair.there.source_port};
+    if (slot(setting.flow) >= pairs_.size()) pairs_.resize(slot(setting.flow) + 1);
+    pairs_[slot(setting.flow)] = pair;
 }
 
 void Plane::refuse_long(const Flow& flow) const {
@@ -68,44 +59,6 @@ void Plane::refuse_long(const Flow& flow) const {
                                         " is not in this process");
         }
     }
-}
-
-// The paths of a flow there and back, and its addresses; false when there is none.
-bool Plane::resolve(Flow& flow, Pair& pair) {
-    const FlowSetting& setting = flow.setting;
-    const auto source = static_cast<std::uint64_t>(setting.source);
-    const auto destination = static_cast<std::uint64_t>(setting.destination);
-    flow.path = static_cast<std::uint32_t>(paths_.size());
-    bool routed = router_.resolve(setting.source, setting.destination,
-                                  tuple_hash(seed_, source, destination, setting.entropy),
-                                  setting.path, paths_);
-    flow.hops = static_cast<std::uint8_t>(paths_.size() - flow.path);
-    flow.back = static_cast<std::uint32_t>(paths_.size());
-    routed = routed && router_.resolve(setting.destination, setting.source,
-                                       tuple_hash(seed_, destination, source, setting.entropy), -1,
-                                       paths_);
-    flow.back_hops = static_cast<std::uint8_t>(paths_.size() - flow.back);
-    if (!routed) return false;
-    flow.segment = Segment(setting.bytes, setting.descriptors, transport_.mtu);
-    refuse_long(flow);
-    flow.sender = GoBackNSender(flow.segment.packets());
-    flow.rate = Dcqcn(fabric_.rate_bps[paths_[flow.path]]);
-    flow.place.priority = setting.priority;
-    flow.submitted = true;
-    std::vector<Hop> hops;
-    for (std::size_t hop = 0; hop < flow.hops; ++hop) {
-        const std::uint32_t port = paths_[flow.path + hop];
-        hops.push_back({fabric_.rate_bps[port], ports_[port].delay});
-    }
-    flow.ideal = ideal(flow.segment, hops, transport_.issue, false);
-    pair.there.source_mac = setting_.mac[paths_[flow.path]];
-    pair.there.destination_mac = setting_.mac[paths_[flow.back]];
-    pair.there.source_ip = setting_.address[slot(setting.source)];
-    pair.there.destination_ip = setting_.address[slot(setting.destination)];
-    pair.there.source_port = find_port(flow);
-    pair.back = {pair.there.destination_mac, pair.there.source_mac, pair.there.destination_ip,
-                 pair.there.source_ip, pair.there.source_port};
-    return true;
 }
 
 std::uint16_t Plane::find_port(const Flow& flow) {

@@ -8,7 +8,7 @@
 #include <atomic>
 #include <string>
 
-#include "../reference.hpp"
+#include "../port.hpp"
 #include "descriptor.hpp"
 
 namespace kvfabric {

@@ -153,10 +153,10 @@ void Station::submit(const std::vector<FlowSetting>& flows) {
 }
 
 void Station::report(Channel& channel) {
-    for (const Completion& done : plane_.take_completions()) {
-        const auto place = static_cast<std::size_t>(done.flow);
-        channel.put({done.flow, done.handoff, done.finish, plane_.flows()[place].sender_done,
-                     seen_[place]});
+    for (const std::uint32_t number : plane_.take_completed()) {
+        const Flow& flow = plane_.flows()[number];
+        channel.put({flow.setting.flow, flow.setting.handoff, flow.finish, flow.sender_done,
+                     seen_[number]});
     }
     channel.flush();
     if (!state_ || state_ticks_ == plane_.ticks()) return;

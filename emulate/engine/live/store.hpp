@@ -14,24 +14,25 @@ namespace kvfabric {
 
 class FrameStore {
 public:
-    explicit FrameStore(std::size_t capacity) : capacity_((capacity + 63) & ~std::size_t{63}) {}
+    FrameStore(PacketPool& packets, std::size_t capacity)
+        : packets_(packets), capacity_((capacity + 63) & ~std::size_t{63}) {}
 
     std::size_t capacity() const { return capacity_; }
 
     // A new packet and room for its bytes.
     PacketId take() {
         const PacketId id = packets_.take();
+        make_room(id);
+        return id;
+    }
+    void make_room(PacketId id) {
         while (id >= slabs_.size() * slab) {
             slabs_.push_back(std::make_unique<std::uint8_t[]>(slab * capacity_));
             lengths_.resize(slabs_.size() * slab);
         }
-        return id;
     }
     void give(PacketId id) { packets_.give(id); }
 
-    PacketPool& packets() { return packets_; }
-    Packet& packet(PacketId id) { return packets_[id]; }
-    const Packet& packet(PacketId id) const { return packets_[id]; }
     std::uint8_t* bytes(PacketId id) { return slabs_[id / slab].get() + id % slab * capacity_; }
     std::size_t length(PacketId id) const { return lengths_[id]; }
     void set_length(PacketId id, std::size_t length) {
@@ -41,8 +42,8 @@ public:
 private:
     static constexpr std::size_t slab = 64;
 
+    PacketPool& packets_;
     std::size_t capacity_;
-    PacketPool packets_;
     std::vector<std::unique_ptr<std::uint8_t[]>> slabs_;
     std::vector<std::uint32_t> lengths_;
 };

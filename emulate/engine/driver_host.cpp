@@ -1,14 +1,15 @@
-// Hosts and their NICs in a plane.
-#include "plane.hpp"
+// Hosts and their NICs.
+#include "driver.hpp"
 
 namespace kvfabric {
 
 // The flow's release: its queue pair joins the NIC, and the NIC looks once every event of this
 // instant has been seen.
-void Plane::release(std::uint32_t flow_id) {
+void Driver::release(std::uint32_t flow_id) {
     Flow& flow = flows_[flow_id];
     const std::uint32_t port_id = paths_[flow.path];
     touch(port_id);
+    flow.blame.begin(now_, held(flow, now_));
     const Time work = transport_.issue * flow.segment.descriptors();
     const bool queues = transport_.one_issuer && !transport_.posts_in_line();
     flow.posting.begin(queues ? ports_[port_id].thread.take(now_, work) : now_, transport_.depth);
@@ -19,28 +20,29 @@ void Plane::release(std::uint32_t flow_id) {
 }
 
 // Everything at a NIC that was due has happened before something changes there.
-void Plane::touch(std::uint32_t port_id) {
+void Driver::touch(std::uint32_t port_id) {
     Pairs pairs{*this};
     ports_[port_id].nic.advance(pairs, now_);
 }
 
 // When the descriptor of the flow's next packet has been posted, never while that waits for an
 // event.
-Time Plane::posted(const Flow& flow) const {
+Time Driver::posted(const Flow& flow) const {
     const std::int64_t descriptor = flow.segment.descriptor(flow.sender.next());
     if (transport_.posts_in_line()) return descriptor < flow.posted ? 0 : never;
     return flow.posting.at(descriptor, transport_.issue);
 }
 
 // Only an ACK can let the flow send.
-bool Plane::full(const Flow& flow) const {
+bool Driver::full(const Flow& flow) const {
     if (transport_.window > 0 && flow.sender.outstanding() >= transport_.window) return true;
     return transport_.depth != no_limit &&
            !flow.posting.room(flow.segment.descriptor(flow.sender.next()));
 }
 
-// When to ask the flow again; at most the time given when it may send its next packet then.
-Time Plane::ask(std::uint32_t flow_id, Time time) {
+// When to ask the flow again; at most the time given when it may send its next packet then: the
+// issue of its work request, and pacing. Never, while its window is full.
+Time Driver::ask(std::uint32_t flow_id, Time time) {
     Flow& flow = flows_[flow_id];
     if (!flow.sender.more()) return never;
     if (full(flow)) return never;
@@ -51,8 +53,26 @@ Time Plane::ask(std::uint32_t flow_id, Time time) {
     return flow.pacer.ask(flow.rate, control_[paths_[flow.path]], time);
 }
 
+// What the flow waits for at its new place, in the order in which ask looks.
+void Driver::placed(std::uint32_t flow_id, Time time) {
+    using State = SenderBlame::State;
+    Flow& flow = flows_[flow_id];
+    State state = State::turn;
+    if (flow.place.state != Place::State::lined && flow.sender.more()) {
+        const bool ready = transport_.issue == 0 || posted(flow) <= time;
+        state = full(flow) ? State::window : ready ? State::pacing : State::issue;
+    }
+    flow.blame.enter(state, time, held(flow, time));
+}
+
+Time Driver::held(const Flow& flow, Time time) const {
+    return ports_[paths_[flow.path]].held(flow.setting.priority, time);
+}
+
+void Driver::went_back(Flow& flow) { flow.blame.back(now_, held(flow, now_)); }
+
 // The thread of the flow's NIC may have something to post.
-void Plane::offer(std::uint32_t flow_id) {
+void Driver::offer(std::uint32_t flow_id) {
     Flow& flow = flows_[flow_id];
     if (!transport_.posts_in_line() || flow.offered) return;
     if (flow.posted == flow.segment.descriptors() || !flow.posting.room(flow.posted)) return;
@@ -62,13 +82,13 @@ void Plane::offer(std::uint32_t flow_id) {
     post_next(port_id);
 }
 
-void Plane::post_next(std::uint32_t port_id) {
+void Driver::post_next(std::uint32_t port_id) {
     const Time end = ports_[port_id].line.start(transport_.issue, now_);
     if (end != never) at(end, EventKind::timer, port_id, post);
 }
 
 // A descriptor has been posted by the thread of a NIC.
-void Plane::end_post(std::uint32_t port_id) {
+void Driver::end_post(std::uint32_t port_id) {
     touch(port_id);
     const std::uint32_t flow_id = ports_[port_id].line.end();
     flows_[flow_id].offered = false;
@@ -81,7 +101,7 @@ void Plane::end_post(std::uint32_t port_id) {
 }
 
 // The priorities with a queue pair that may send now and that no answer goes before.
-std::uint8_t Plane::line_up(std::uint32_t port_id) {
+std::uint8_t Driver::line_up(std::uint32_t port_id) {
     Port& port = ports_[port_id];
     Pairs pairs{*this};
     const std::uint8_t before = port.nic.lined();
@@ -95,7 +115,7 @@ std::uint8_t Plane::line_up(std::uint32_t port_id) {
 }
 
 // Nothing can be sent now: the NIC looks again when the first of those that wait may.
-void Plane::sleep(std::uint32_t port_id) {
+void Driver::sleep(std::uint32_t port_id) {
     Port& port = ports_[port_id];
     Pairs pairs{*this};
     const Time next = port.nic.next(pairs);
@@ -105,38 +125,32 @@ void Plane::sleep(std::uint32_t port_id) {
 }
 
 // The first in line of a priority sends one packet.
-void Plane::send(std::uint32_t port_id, int priority) {
+void Driver::send(std::uint32_t port_id, int priority) {
     Port& port = ports_[port_id];
     Pairs pairs{*this};
     const std::uint32_t flow_id = port.nic.take(pairs, priority);
     Flow& flow = flows_[flow_id];
-    const Segment& segment = flow.segment;
-    RoceFrame frame;
-    frame.flow = flow_id;
-    frame.sequence = flow.sender.next();
-    frame.priority = flow.setting.priority;
-    frame.attempt = flow.sender.attempt();
-    frame.payload = segment.payload(frame.sequence);
-    const std::int64_t descriptor = segment.descriptor(frame.sequence);
-    frame.last = segment.ends_message(frame.sequence);
-    frame.first = frame.sequence == 0 || segment.ends_message(frame.sequence - 1);
-    frame.message = segment.message(descriptor);
-    frame.offset = static_cast<std::uint64_t>(segment.offset(descriptor));
-    frame.asks = frame.sequence + 1 == segment.packets() ||
-                 (std::int64_t{frame.sequence} + 1) % transport_.ack_every == 0 ||
-                 (transport_.ack_message && frame.last);
-    const Bytes wire = frame.payload + data_overhead;
+    const Sequence sequence = flow.sender.next();
+    const Bytes payload = flow.segment.payload(sequence);
+    const Bytes wire = payload + data_overhead;
     if (transport_.controlled) flow.pacer.sent(flow.rate, control_[port_id], now_, wire);
-    const PacketId id = store_.take();
-    store_.set_length(id, build(pairs_[flow_id].there, frame, store_.bytes(id)));
-    Packet& packet = store_.packet(id);
+    const PacketId id = packets_.take();
+    Packet& packet = packets_[id];
     packet.flow = flow_id;
-    packet.sequence = frame.sequence;
-    packet.attempt = frame.attempt;
+    packet.sequence = sequence;
+    packet.attempt = flow.sender.attempt();
     packet.wire = static_cast<std::uint16_t>(wire);
-    packet.priority = frame.priority;
-    if (flow.sender.take(now_, transport_.timeout)) flow.resent += frame.payload;
-    totals_.bytes_sent += frame.payload;
+    packet.priority = flow.setting.priority;
+    packet.hop = 1;
+    packet.last = sequence + 1 == flow.segment.packets();
+    packet.asks = asks(flow, sequence);
+    packet.markable = true;
+    write(id);
+    if (packet.last) trail_.started({flow_id, packet.attempt, now_});
+    const bool again = flow.sender.take(now_, transport_.timeout);
+    if (again) flow.resent += payload;
+    flow.blame.start(now_, held(flow, now_), again, packet.last);
+    totals_.bytes_sent += payload;
     port.nic.review(pairs, flow_id, now_);
     if (((port.nic.lined() | port.backlog) >> priority & 1) == 0) {
         port.scheduler.emptied(priority);
@@ -145,117 +159,115 @@ void Plane::send(std::uint32_t port_id, int priority) {
     start(port_id, id);
 }
 
-// What is not of this transport is for the host's own protocols, which see it without us.
-void Plane::receive(PacketId id, const Headers& headers) {
-    if (headers.what == Headers::What::roce) {
-        const bool known = headers.flow < flows_.size() && flows_[headers.flow].submitted;
-        if (!intact(store_.bytes(id), store_.length(id))) {
-            ++strays_.damaged;
-        } else if (!known) {
-            ++strays_.unknown;
-        } else if (headers.kind == FrameKind::data) {
-            receive_data(headers.flow, headers);
-        } else {
-            receive_ack(headers.flow, headers);
-        }
-    }
-    store_.give(id);
+// Must the receiver of a packet answer it?
+bool Driver::asks(const Flow& flow, Sequence sequence) const {
+    const std::int64_t number = std::int64_t{sequence} + 1;
+    return number == flow.segment.packets() || number % transport_.ack_every == 0 ||
+           (transport_.ack_message && flow.segment.ends_message(sequence));
 }
 
-void Plane::receive_data(std::uint32_t flow_id, const Headers& headers) {
-    Flow& flow = flows_[flow_id];
-    constexpr std::uint8_t congested = 3;
-    if (headers.ecn == congested) {
+void Driver::receive(PacketId id) {
+    const Packet packet = packets_[id];
+    packets_.give(id);
+    if (packet.kind == FrameKind::data) {
+        receive_data(packet);
+    } else {
+        receive_ack(packet);
+    }
+}
+
+void Driver::receive_data(const Packet& packet) {
+    Flow& flow = flows_[packet.flow];
+    const Bytes payload = packet.wire - data_overhead;
+    if (packet.marked) {
         ++flow.marked;
         if (transport_.controlled && now_ >= flow.cnp_after) {
             flow.cnp_after = now_ + transport_.cnp_interval;
             ++flow.cnps;
             ++totals_.cnps;
-            answer(flow_id, FrameKind::cnp, transport_.cnp_priority);
+            answer(packet.flow, FrameKind::cnp, cnp_wire, transport_.cnp_priority);
         }
     }
-    const GoBackNReceiver::Verdict verdict = flow.receiver.receive(headers.sequence);
+    const GoBackNReceiver::Verdict verdict = flow.receiver.receive(packet.sequence);
     const bool accepted = verdict == GoBackNReceiver::Verdict::accepted;
-    (accepted ? totals_.bytes_delivered : totals_.bytes_discarded) += headers.payload;
-    const std::uint8_t priority = transport_.ack_class(flow.setting.priority);
+    (accepted ? totals_.bytes_delivered : totals_.bytes_discarded) += payload;
     if (verdict == GoBackNReceiver::Verdict::gap) {
         ++totals_.naks;
-        answer(flow_id, FrameKind::nak, priority);
+        answer(packet.flow, FrameKind::nak, ack_wire, transport_.ack_class(flow.setting.priority));
     }
-    if (headers.asks && (accepted || verdict == GoBackNReceiver::Verdict::duplicate)) {
+    if (packet.asks && (accepted || verdict == GoBackNReceiver::Verdict::duplicate)) {
         ++totals_.acks;
-        answer(flow_id, FrameKind::ack, priority);
+        answer(packet.flow, FrameKind::ack, ack_wire, transport_.ack_class(flow.setting.priority));
     }
-    if (accepted && headers.sequence + 1 == flow.segment.packets()) {
+    if (accepted && packet.sequence + 1 == flow.segment.packets()) {
         flow.finish = now_;
-        --unfinished_;
-        completed_.push_back({flow.setting.flow, flow.setting.handoff, now_});
+        flow.accepted = packet.attempt;
+        completed_.push_back(packet.flow);
     }
 }
 
 // Queues an ACK, NAK or CNP at the receiver, ahead of its own data.
-void Plane::answer(std::uint32_t flow_id, FrameKind kind, std::uint8_t priority) {
+void Driver::answer(std::uint32_t flow_id, FrameKind kind, Bytes wire, std::uint8_t priority) {
     Flow& flow = flows_[flow_id];
     const std::uint32_t port_id = paths_[flow.back];
-    RoceFrame frame;
-    frame.kind = kind;
-    frame.flow = flow_id;
-    frame.sequence = flow.receiver.expected();
-    frame.messages = static_cast<std::uint32_t>(flow.segment.complete(frame.sequence));
-    frame.priority = priority;
-    frame.attempt = flow.answers++;
-    const PacketId id = store_.take();
-    store_.set_length(id, build(pairs_[flow_id].back, frame, store_.bytes(id)));
-    Packet& packet = store_.packet(id);
+    const PacketId id = packets_.take();
+    Packet& packet = packets_[id];
     packet.flow = flow_id;
     packet.kind = kind;
-    packet.sequence = frame.sequence;
-    packet.attempt = frame.attempt;
-    packet.wire = static_cast<std::uint16_t>(kind == FrameKind::cnp ? cnp_wire : ack_wire);
+    packet.sequence = flow.receiver.expected();
+    packet.attempt = flow.answers++;
+    packet.wire = static_cast<std::uint16_t>(wire);
     packet.priority = priority;
+    packet.hop = 1;
+    write(id);
     enqueue(port_id, id);
     transmit(port_id);
 }
 
-void Plane::receive_ack(std::uint32_t flow_id, const Headers& headers) {
-    Flow& flow = flows_[flow_id];
+void Driver::receive_ack(const Packet& packet) {
+    Flow& flow = flows_[packet.flow];
     const std::uint32_t port_id = paths_[flow.path];
     touch(port_id);
-    if (headers.kind == FrameKind::cnp) {
+    if (packet.kind == FrameKind::cnp) {
         flow.rate.cnp(control_[port_id], now_);
         return;
     }
-    if (headers.kind == FrameKind::ack) {
-        flow.sender.acknowledge(headers.sequence, now_, transport_.timeout);
-    } else {
-        flow.sender.reject(headers.sequence, now_, transport_.timeout);
+    if (packet.kind == FrameKind::ack) {
+        flow.sender.acknowledge(packet.sequence, now_, transport_.timeout);
+    } else if (flow.sender.reject(packet.sequence, now_, transport_.timeout)) {
+        went_back(flow);
     }
     if (transport_.depth != no_limit) {
         flow.posting.complete(flow.segment.complete(flow.sender.acked()), transport_.depth,
                               transport_.issue, now_);
-        offer(flow_id);
+        offer(packet.flow);
     }
-    settle(flow_id);
+    settle(packet.flow);
 }
 
 // Keeps at most one timer event of a flow waiting; it looks at the deadline when it is due.
-void Plane::arm(std::uint32_t flow_id) {
+void Driver::arm(std::uint32_t flow_id) {
     Flow& flow = flows_[flow_id];
     if (flow.timer != never || flow.sender.deadline() == never) return;
     flow.timer = flow.sender.deadline();
     at(flow.timer, EventKind::timer, paths_[flow.path], flow_timers + 2 * flow_id + 1);
 }
 
-void Plane::expire_flow(std::uint32_t flow_id) {
+void Driver::expire_flow(std::uint32_t flow_id) {
     Flow& flow = flows_[flow_id];
     flow.timer = never;
     touch(paths_[flow.path]);
-    if (flow.sender.expire(now_, transport_.timeout)) ++flow.timeouts;
+    if (flow.sender.expire(now_, transport_.timeout)) {
+        went_back(flow);
+        ++flow.timeouts;
+        if (flow.lost == flow.lost_before) ++flow.spurious;
+        flow.lost_before = flow.lost;
+    }
     settle(flow_id);
 }
 
 // After the sender's state has changed: its end, or its place at the NIC and its timer.
-void Plane::settle(std::uint32_t flow_id) {
+void Driver::settle(std::uint32_t flow_id) {
     Flow& flow = flows_[flow_id];
     if (flow.sender.done()) {
         if (flow.sender_done < 0) flow.sender_done = now_;

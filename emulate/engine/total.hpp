@@ -1,0 +1,51 @@
+// What is counted of a whole run, and the state of its links at the last tick.
+#pragma once
+
+#include <vector>
+
+#include "time.hpp"
+
+namespace kvfabric {
+
+struct Totals {
+    std::int64_t events = 0;
+    std::int64_t packet_hops = 0;
+    std::int64_t drops_buffer = 0;
+    std::int64_t drops_lossless = 0;
+    std::int64_t drops_fault = 0;
+    std::int64_t drops_watchdog = 0;
+    Bytes bytes_sent = 0;
+    Bytes bytes_delivered = 0;
+    Bytes bytes_discarded = 0;
+    Bytes bytes_dropped = 0;
+    std::int64_t pause_frames = 0;
+    std::int64_t acks = 0;
+    std::int64_t naks = 0;
+    std::int64_t cnps = 0;
+};
+
+inline Totals& operator+=(Totals& all, const Totals& some) {
+    all.events += some.events;
+    all.packet_hops += some.packet_hops;
+    all.drops_buffer += some.drops_buffer;
+    all.drops_lossless += some.drops_lossless;
+    all.drops_fault += some.drops_fault;
+    all.drops_watchdog += some.drops_watchdog;
+    all.bytes_sent += some.bytes_sent;
+    all.bytes_delivered += some.bytes_delivered;
+    all.bytes_discarded += some.bytes_discarded;
+    all.bytes_dropped += some.bytes_dropped;
+    all.pause_frames += some.pause_frames;
+    all.acks += some.acks;
+    all.naks += some.naks;
+    all.cnps += some.cnps;
+    return all;
+}
+
+struct LinkState {
+    std::vector<Bytes> queued;
+    std::vector<std::uint8_t> paused;
+    std::vector<double> utilisation;
+};
+
+}  // namespace kvfabric
