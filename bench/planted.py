@@ -56,10 +56,10 @@ BUFFER = (
          "limit(PLANTED ? setting_.alpha_q16 : setting_.egress_q16)) return false;"),
     )),
     Mutation("memory is free when a frame begins to leave", (
-        ("reference_switch.cpp", "            departed(packet, port.came_by, port_id);",
+        ("driver_port.cpp", "            departed(packet, port.came_by, port_id);",
          "            if (!PLANTED) departed(packet, port.came_by, port_id);"),
-        ("reference_switch.cpp", "    at(left, EventKind::sent, port_id, 0);",
-         "    at(left, EventKind::sent, port_id, 0);\n"
+        ("driver_port.cpp", "    at(end, EventKind::sent, port_id, left);",
+         "    at(end, EventKind::sent, port_id, left);\n"
          "    if (PLANTED && !port.at_host) departed(packet, port.came_by, port_id);"),
     )),
 )  # fmt: skip
@@ -73,19 +73,19 @@ PAUSE = (
         "        if (!paused_) {\n            since_ = now;",
         "        if (!paused_ || PLANTED) {\n            since_ = now;"),
     Mutation("a pause lasts 255 quanta", (
-        ("reference.cpp", "duration(most_quanta * quantum_bytes)",
-         "duration((PLANTED ? 255 : most_quanta) * quantum_bytes)"),
+        ("port.hpp", "(quanta * quantum_bytes)",
+         "((PLANTED ? quanta / 257 : quanta) * quantum_bytes)"),
         ("core.cpp", "duration(most_quanta * quantum_bytes)",
          "duration((PLANTED ? 255 : most_quanta) * quantum_bytes)"),
     )),
     Mutation("a pause is obeyed without response time", (
-        ("reference.cpp", "std::max<Time>(0, discipline_.response[p] - fabric_.latency[node]);",
+        ("driver.cpp", "std::max<Time>(0, discipline_.response[p] - fabric_.latency[node]);",
          "PLANTED ? 0 : std::max<Time>(0, discipline_.response[p] - fabric_.latency[node]);"),
         ("core.cpp", "std::max<Time>(0, discipline_.response[peer] - fabric_.latency[far]);",
          "(PLANTED ? 0 : std::max<Time>(0, discipline_.response[peer] - fabric_.latency[far]));"),
     )),
     Mutation("a pause frame goes behind the frames that wait", (
-        ("reference_switch.cpp", "    if (port.notify != 0) {\n        start_pause(port_id);",
+        ("driver_port.cpp", "    if (port.notify != 0) {\n        start_pause(port_id);",
          "    if (port.notify != 0 && !(PLANTED && (port.backlog & ~port.paused) != 0)) {\n"
          "        start_pause(port_id);"),
         ("core_switch.cpp", "    if (port.notify != 0) {\n        start_pause(worker, port);",
@@ -99,7 +99,7 @@ PAUSE = (
 
 MARK = (
     Mutation("the mark does not see the frame in service", (
-        ("reference_switch.cpp", "queue += egress.serialiser.left(now_);",
+        ("driver_switch.cpp", "queue += egress.serialiser.left(now_);",
          "queue += PLANTED ? 0 : egress.serialiser.left(now_);"),
         ("core_switch.cpp",
          "(own ? out.serialiser.left(worker.now) : 0)",
@@ -134,7 +134,7 @@ SCHEDULE = (
         "            return;\n"
         "        }\n"),
     Mutation("the window has room for one packet more", (
-        ("reference_host.cpp",
+        ("driver_host.cpp",
          "if (transport_.window > 0 && flow.sender.outstanding() >= transport_.window)",
          "if (transport_.window > 0 && "
          "flow.sender.outstanding() >= transport_.window + PLANTED)"),
@@ -196,7 +196,7 @@ CLOCK = (
         "from_ + issue * (descriptor + 1) : never;",
         "from_ + issue * (descriptor + 1 - PLANTED) : never;"),
     Mutation("a CNP travels in the data's class", (
-        ("reference_host.cpp", "FrameKind::cnp, cnp_wire, transport_.cnp_priority);",
+        ("driver_host.cpp", "FrameKind::cnp, cnp_wire, transport_.cnp_priority);",
          "FrameKind::cnp, cnp_wire, PLANTED ? flow.setting.priority : transport_.cnp_priority);"),
         ("core_host.cpp", "Shape::cnp, transport_.cnp_priority);",
          "Shape::cnp, PLANTED ? receiver.priority : transport_.cnp_priority);"),

@@ -1,4 +1,4 @@
-// The one time-ordered queue of the reference engine.
+// The one time-ordered queue of a driver of switches and NICs.
 //
 // Events are ordered by (time, kind, port, lane), which is (time, kind, node, port, lane), since a
 // node's ports are contiguous; the order in which they were put in never decides. What an event is
