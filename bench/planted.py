@@ -58,8 +58,8 @@ BUFFER = (
     Mutation("memory is free when a frame begins to leave", (
         ("driver_port.cpp", "            departed(packet, port.came_by, port_id);",
          "            if (!PLANTED) departed(packet, port.came_by, port_id);"),
-        ("driver_port.cpp", "    at(end, EventKind::sent, port_id, left);",
-         "    at(end, EventKind::sent, port_id, left);\n"
+        ("driver_port.cpp", "    at(end, EventKind::sent, port_id, 0);",
+         "    at(end, EventKind::sent, port_id, 0);\n"
          "    if (PLANTED && !port.at_host) departed(packet, port.came_by, port_id);"),
     )),
 )  # fmt: skip
