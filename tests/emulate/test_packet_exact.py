@@ -54,6 +54,22 @@ def test_a_frame_fills_memory_until_its_last_bit_has_left(lab, engine, senders):
     assert emulator.telemetry().totals["drops_buffer"] == 1
 
 
+@pytest.mark.parametrize(("early", "dropped"), [(0, 0), (1, 1)])
+def test_memory_that_another_port_frees_at_an_instant_is_free_at_that_instant(
+    lab, engine, early, dropped
+):
+    # Three frames for one host fill the memory; the first is gone when one for another host comes,
+    # or would be a picosecond later.
+    lossy = Discipline(pfc=False, ecn="off", egress_alpha=64)
+    fabric = lab.star(6, 100, 50_000, buffer=3 * STORED + 100)
+    a, b, c, d, full, idle = lab.hosts(fabric)
+    emulator = PacketEmulator(fabric, equal_cost(fabric), lossy, FREE, seed=1, engine=engine)
+    rows = [(a, full, 4096, 1), (b, full, 4096, 1), (c, full, 4096, FRAME // 3)]
+    emulator.submit(lab.flows(*rows, (d, idle, 4096, FRAME + 1 - early)))
+    emulator.advance(10 * FRAME)
+    assert emulator.telemetry().totals["drops_buffer"] == dropped
+
+
 @pytest.mark.parametrize("marking", ["enqueue", "dequeue"])
 @pytest.mark.parametrize("senders", [2, 3, 8])
 def test_a_frame_is_marked_by_the_frames_before_it_and_by_them_alone(lab, engine, senders, marking):
