@@ -8,12 +8,13 @@ import click
 from kvfabric.command.topo_check import check
 from kvfabric.command.topo_design import compare, design
 from kvfabric.command.topo_file import draw, export, import_, save_drawing
+from kvfabric.command.topo_loss import losses
 from kvfabric.command.topo_source import fabrics_of, family_options
 
 
 @click.group()
 def command() -> None:
-    """List, show, design, compare, draw, export, import and check fabrics."""
+    """List, show, design, compare, draw, export, import and check fabrics; list their losses."""
 
 
 @command.command("list", epilog="Example: kvfabric topo list")
@@ -117,5 +118,5 @@ def _mark(assumed: bool) -> str:
     return " *" if assumed else ""
 
 
-for verb in (design, compare, draw, export, import_, check):
+for verb in (design, compare, draw, export, import_, check, losses):
     command.add_command(verb)
