@@ -112,8 +112,8 @@ def elsewhere(study: StudyManifest) -> Breakdown:
     if UNHURT in study.limits:
         rows.append(
             (
-                "hand-offs while a link or switch is slow, down or gone",
-                "compare: faults, as in scenarios/n-1.yaml",
+                "hand-offs while a link or switch is slow, down or gone (into the scenario)",
+                f"kvfabric topo losses {scenario}",
             )
         )
     rows += [

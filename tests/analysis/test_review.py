@@ -52,7 +52,7 @@ def test_a_command_names_the_scenario_and_survives_a_name_that_a_shell_would_rea
     assert scenario_of(odd) == "a b;c.yaml"
     rows = elsewhere(odd).rows
     assert any(where == "kvfabric goodput 'a b;c.yaml'" for _, where in rows)
-    hurt = "hand-offs while a link or switch is slow, down or gone"
+    hurt = "hand-offs while a link or switch is slow, down or gone (into the scenario)"
     assert hurt not in {asked for asked, _ in rows}
     whole = msgspec.structs.replace(odd, limits=["No link or switch fails."])
     assert hurt in {asked for asked, _ in elsewhere(whole).rows}
