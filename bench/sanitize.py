@@ -17,6 +17,7 @@ from scratch import Toolchain, compile_engine, copy, preload, python
 
 TESTS = (
     "tests/emulate/test_core_buffer.py",
+    "tests/emulate/test_core_choice.py",
     "tests/emulate/test_core_equal.py",
     "tests/emulate/test_packet_law.py",
 )
