@@ -29,7 +29,7 @@ instance: {{prefill: {{tp: {tp}}}, decode: {{tp: {tp}, max_batch: 64}}}}
 requests:
   profile: base               # input 550 +- 150 tokens, output 150 +- 20
   arrivals: {{process: poisson, rate: {rate}}}
-  # trace: {{file: traces/AzureLLMInferenceTrace_code.csv, window: [0s, 60s], scale_rate: 2}}   # instead of the profile
+  # instead of the profile: trace: {{file: traces/AzureLLMInferenceTrace_code.csv, scale_rate: 2}}
   count: 50                   # requests a seed
 
 handoff: {{when: after_prefill, direction: push, block: 256KiB, per_descriptor: 0us}}
