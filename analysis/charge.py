@@ -41,12 +41,16 @@ _MOMENTS: Final = ("admitted_ps", "dispatched_ps", "handoff_release_ps", "arrive
 
 
 class Charge(NamedTuple):
-    """Picoseconds of a hand-off, of one of `KINDS`, at a port (`NOWHERE`: none)."""
+    """Picoseconds of a hand-off, of one of `KINDS`, at a port (`NOWHERE`: none).
+
+    ``stopped`` is the port of a switch whose stop a pause was spent behind.
+    """
 
     kind: str
     port: int
     ps: int
     note: str = ""
+    stopped: int = NOWHERE
 
 
 class Ledger:
@@ -122,7 +126,8 @@ class Ledger:
         for hop, port, queued, paused in hops:
             if hop:
                 yield Charge("queue", port, queued)
-                yield from self._paused(port, paused, since, flow["finish_ps"])
+                for charge in self._paused(port, paused, since, flow["finish_ps"]):
+                    yield charge._replace(stopped=port)
 
     def _usual(self, flow: dict[str, int], nic: int) -> int:
         """The time on the wire that the flow would have alone at the usual rate of NICs."""

@@ -39,6 +39,7 @@ COMPARED: Final = (
     "pause_max",
     "pause_mean",
     "host_pause_max",
+    "innocent_pause",
     "fairness",
     "timeouts",
     "drops",

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from analysis.charge import KINDS, NOWHERE, Ledger
 from analysis.error import SummaryError
+from analysis.innocence import held
 from analysis.witness import Witness
 from analysis.wording import duration, percent
 
@@ -71,7 +72,8 @@ def story(witness: Witness, request: int) -> Story:
     steps, since = [], 0
     for charge in ledger.charges(request):
         place = witness.name(charge.port) if charge.port != NOWHERE else ""
-        where = f"{place}, {charge.note}" if place and charge.note else place or charge.note
+        behind = held(witness, charge.stopped) if charge.stopped != NOWHERE else ""
+        where = ", ".join(part for part in (place, charge.note, behind) if part)
         steps.append(Step(charge.kind, where, since, charge.ps))
         since += charge.ps
     manifest = witness.cell.manifest

@@ -20,6 +20,7 @@ from analysis.caching import known
 from analysis.error import SummaryError
 from analysis.fairness import fairness
 from analysis.handoff import window_ps
+from analysis.innocence import innocent_share
 from analysis.interval import (
     Estimate,
     highest_quantile,
@@ -274,6 +275,12 @@ _PLAIN: Final = (
         "most paused host port",
         Unit.SHARE,
         _port("paused_ps", np.max, hosts=True),
+    ),
+    Measure(
+        "innocent_pause",
+        "bytes behind stops that were bound for a free port",
+        Unit.SHARE,
+        _cell(innocent_share),
     ),
     Measure(
         "fairness",

@@ -1,8 +1,7 @@
 """Pauses as they spread: how long, how often, from where and how far, and what they block.
 
 Everything is of one alternative, over the time its fabric had hand-offs to carry, warm-up included.
-A port is the sender that is stopped, and its tier that of its node, hosts apart. Bytes-time of
-innocent packets is not told: it takes every packet's own egress, which is not kept.
+A port is the sender that is stopped, and its tier that of its node, hosts apart.
 """
 
 from collections.abc import Sequence
@@ -15,6 +14,7 @@ import numpy as np
 from analysis.breakdown import Breakdown
 from analysis.chain import Chains
 from analysis.handoff import window_ps
+from analysis.innocence import told
 from analysis.summary import Sample
 from analysis.witness import Ints, Witness, stopped
 from analysis.wording import NONE, duration, percent
@@ -140,7 +140,8 @@ def pauses(samples: Sequence[Sample], place: Path | None) -> Breakdown:
 
 
 def spreads(samples: Sequence[Sample], place: Path | None) -> Breakdown:
-    """The largest pause tree, head-of-line time and fullest queue of every alternative."""
+    """The largest pause tree, head-of-line time, innocent share and fullest queue of every
+    alternative."""
     rows = []
     for sample in samples:
         found = [each for cell in sample.cells if (each := stopped(cell, place))]
@@ -161,6 +162,7 @@ def spreads(samples: Sequence[Sample], place: Path | None) -> Breakdown:
                 f"{tree.size:,}" if tree is not None else "0",
                 f"{max((int(e.chains.depth.max(initial=0)) for e in found), default=0):,}",
                 f"{duration(blocked[0])} at {blocked[1]}" if blocked[0] else "0 ps",
+                told(found),
                 f"{percent(full[0])} at {full[1]}" if full[0] else _unfilled(found),
             )
         )
@@ -168,12 +170,14 @@ def spreads(samples: Sequence[Sample], place: Path | None) -> Breakdown:
         "How far pauses spread",
         "The root with most ports stopped for it at once: a congested egress that was not stopped "
         "itself. Depth is the longest chain of stops. Blocked is head-of-line time: a port idle "
-        "while something waited behind a stopped class. The fullest queue is the P99.9 of "
+        "while something waited behind a stopped class. Innocent is the share of the bytes that "
+        "stood behind stops, over the samples of all seeds, that were bound for a port neither "
+        "stopped nor the cause of the stop. The fullest queue is the P99.9 of "
         "samples over the switch's buffer, read from a histogram by powers of two, so up to twice "
         "too high. Worst seeds.",
         (
             *("fabric", "policy", "root", "ports stopped at once", "depth"),
-            *("most blocked port", "fullest queue"),
+            *("most blocked port", "innocent", "fullest queue"),
         ),
         tuple(rows),
     )

@@ -35,6 +35,7 @@ _OF_ALL: Final = frozenset(
     {
         *("known", "hbm_mean", "hbm_peak", "hbm_short", "hbm_short_max", "evictions"),
         *("utilisation_max", "pause_max", "pause_mean", "host_pause_max", "drops"),
+        "innocent_pause",
     }
 )
 

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from analysis.budget import PARTS, Budgets, budgets
 from analysis.handoff import Handoffs, handoffs, window_ps
+from analysis.innocence import innocent_share
 from analysis.interval import (
     Estimate,
     effective,
@@ -84,6 +85,7 @@ class Summary:
     the effective number of hand-offs over n. Pause fractions are time that a port's data class
     was stopped by its peer over the time the fabric had hand-offs to carry (`window_ps`), over
     switch ports (``host_pause``: host ports), warm-up included; so is utilisation.
+    ``innocent_pause`` is the share of `analysis.innocence` over all seeds.
     """
 
     fabric: str
@@ -115,6 +117,7 @@ class Summary:
     pause_max: float = nan
     pause_mean: float = nan
     host_pause: float = nan
+    innocent_pause: float = nan
     utilisation_max: float = nan
     ttft_median: float = nan
     ttft_tail: float = nan
@@ -218,6 +221,7 @@ def summary(sample: Sample, q: float | None, allowed: float) -> Summary:
         pause_max=_over_ports(sample.cells, "paused_ps", np.max),
         pause_mean=_over_ports(sample.cells, "paused_ps", np.mean),
         host_pause=_over_ports(sample.cells, "paused_ps", np.max, hosts=True),
+        innocent_pause=innocent_share(*sample.cells),
         utilisation_max=_over_ports(sample.cells, "busy_ps", np.max),
         ttft_median=_at(ttft, 0.5),
         ttft_tail=_at(ttft, q),

@@ -33,6 +33,7 @@ MEMORY = {
     "hbm.evictions": 0,
     "hbm.evictions_most": 0,
 }
+STOOD = {"drops_buffer": 0, "paused_bytes": 4_000_000, "innocent_bytes": 1_000_000}
 COST = {"full mesh": 812_000.0, "fat tree": 1_310_000.0, "leaf-spine 2:1": 540_000.0}
 SPEED = {"full mesh": 2.1, "fat tree": 2.6, "leaf-spine 2:1": 3.6, "bipartite 2:1": 4.4}
 LUCK = {"random": 1.3, "round_robin": 1.1, "least_loaded": 1.05, "static_groups": 1.2}
@@ -148,7 +149,7 @@ def manifest(fabric: str, policy: str, seed: int, **more: object) -> CellManifes
     """The manifest of a cell of `SHA`."""
     fields: dict[str, object] = {
         "settings": {"control": "dcqcn, preset connectx", "ecn": "sonic", "balancing": "ecmp"},
-        "totals": {"events": 123_456, "drops_buffer": 0, "tokens_per_1000_words": 1330} | MEMORY,
+        "totals": {"events": 123_456, "tokens_per_1000_words": 1330} | MEMORY | STOOD,
         "notes": ["Prefill times are roofline estimates."],
         "facts": FabricFact(
             hosts=64,
