@@ -15,7 +15,7 @@ from analysis.witness import Witness
 from analysis.wording import percent
 
 UNTOLD = "not recorded"
-"""What is shown of cells that were written before this was kept."""
+"""What is shown of real frames, and of cells that were written before this was kept."""
 
 
 def innocent_share(*cells: Cell) -> float:
