@@ -97,7 +97,7 @@ def test_of_real_frames_the_pauses_are_kept_and_spread_as_they_do_in_packets(
         spreads([Sample("f", "p", (cell,), (), (), None)], None).rows for cell in (whole, frames)
     )
     assert other[2:6] == one[2:6]  # root, ports, depth, head-of-line time
-    assert other[6] == NONE  # queues are not sampled there
+    assert other[7] == NONE  # queues are not sampled there
 
 
 def test_a_fluid_cell_has_none(tmp_path: Path) -> None:
