@@ -68,5 +68,5 @@ def kernel_emulated(
             live.telemetry()
             judged = kernel_verdict(live.kept, before)
             how = f"Linux {kernel()} routers, TCP {control}, {seen.why}"
-            done = kept(cell, judged, how, live.stopped_ps)
-            return Emulated(done, judged, live.stopped_ps, KERNEL_LIMITS)
+            done = kept(cell, judged, how, live.interrupted_ps)
+            return Emulated(done, judged, live.interrupted_ps, KERNEL_LIMITS)

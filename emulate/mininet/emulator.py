@@ -8,7 +8,6 @@ it, makes the run invalid, and the guard says so.
 
 from collections.abc import Callable
 from heapq import heappop, heappush
-from types import TracebackType
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,10 +17,10 @@ from emulate.mininet.feed import Feed
 from emulate.mininet.guard import Control, Measured, Verdict, bridge_ps, verdict
 from emulate.mininet.network import Network
 from emulate.mininet.plan import LANDED
+from emulate.mininet.realtime import RealTime
 from emulate.mininet.session import Command, Session, child_command
 from emulate.mininet.setup import Setup, plan_of
 from emulate.mininet.table import flow_table, late_table, pause_table, port_table, stop_table
-from topo.error import KvfabricError
 from topo.unit import PS_PER_US, show_duration
 from traffic.emulator import COMPLETION, Advance, Table, Telemetry
 
@@ -30,7 +29,7 @@ _LINGER_PS = 10 * PS_PER_US
 _LEAST_WINDOW_NS = 1_000_000
 
 
-class MininetEmulator:
+class MininetEmulator(RealTime):
     """Moves flows as frames over a network; to be used as a context.
 
     dilation: how many times slower than the fabric's clock, a whole number of at least 1.
@@ -54,6 +53,7 @@ class MininetEmulator:
         watch: Callable[[int], None] | None = None,
         most_s: float | None = None,
     ) -> None:
+        super().__init__(most_s)
         refuse_window(dilation, window_ps)
         self.setup = setup
         self.dilation = dilation
@@ -62,12 +62,7 @@ class MininetEmulator:
         self._session = Session(plan_of(setup, network, dilation), command)
         self._feed = Feed(self._session)
         self._watch = watch or (lambda _now: None)
-        self._most_s = most_s
-        self._overran = False
         self._begun = False
-        self._now_ps = 0
-        self.stopped_ps: int | None = None
-        """When `stop`, or its taking too long, ended the run."""
         self._due: list[tuple[int, int, int]] = []
         self._landed: list[NDArray[np.void]] = []
         self._late_notices = 0
@@ -75,41 +70,18 @@ class MininetEmulator:
         self._found: Telemetry | None = None
         self._measured: Measured | None = None
 
-    def __enter__(self) -> "MininetEmulator":
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def close(self) -> None:
+        """End both processes."""
         self._session.kill()
-
-    @property
-    def now_ps(self) -> int:
-        """The time reached by `advance`."""
-        return self._now_ps
 
     @property
     def clock_ps(self) -> int:
         """What virtual time it is, 0 before it began."""
         return max(self._feed.clock_ps, 0) if self._begun else 0
 
-    @property
-    def interrupted_ps(self) -> int | None:
-        """When `stop` ended the run from outside, None for one that took too long."""
-        return None if self._overran else self.stopped_ps
-
-    def stop(self) -> None:
-        """End the run here: nothing more is sent or awaited."""
-        if self.stopped_ps is None:
-            self.stopped_ps = self.clock_ps
-
     def submit(self, flows: NDArray[np.void]) -> None:
         """Hand over `FLOW` rows: all of them, or none if one is refused."""
-        if self._found is not None:
-            raise EmulationError("the run is over: its tables were asked for; make a new emulator")
+        self._refuse_more(self._found is not None)
         self._twin.submit(flows)
         if self.stopped_ps is None:
             self._feed.add(flows)
@@ -126,11 +98,7 @@ class MininetEmulator:
         After news that came too late a serving loop may go back to what it should have done; the
         run is invalid then, and only has to come to its end.
         """
-        if until_ps < self._now_ps and not self._late_notices:
-            raise KvfabricError(
-                f"advance to {until_ps} ps: before the present time {self._now_ps} ps; "
-                "time never goes back"
-            )
+        self._refuse_past(until_ps, self._late_notices)
         if not self._begun:
             self._begin()
         while True:
@@ -146,9 +114,7 @@ class MininetEmulator:
         """Fetch what has completed, and for that wait a little."""
         if self.stopped_ps is not None:
             return
-        if self._most_s is not None and -self._session.real_s(0) > self._most_s:
-            self._overran = True
-            self.stop()
+        if self._overruns(-self._session.real_s(0)):
             return
         self._feed.push()
         self._feed.skip(until_ps)
@@ -227,7 +193,7 @@ class MininetEmulator:
                 self._session.stolen,
                 self._session.softnet_drops,
                 self._late_notices,
-                self._overran,
+                self.overran,
                 {name: of["stalls"] for name, of in tables.items()},
                 self._session.start_ns,
             )

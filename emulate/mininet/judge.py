@@ -58,7 +58,7 @@ def kernel_verdict(kept: Kept, before: Train, limits: Limits | None = None) -> V
                     "frame(s) were lost in queues of hosts or wires, which the fabric has not",
                 ),
                 ("late submissions", kept.late, "flow(s) had no connection at their release"),
-                ("overrun", kept.overran, "run took far longer than it must"),
+                ("overrun", int(kept.overran), "run took far longer than it must"),
                 ("late notices", kept.notices, "completion(s) came too late for the serving loop"),
             )
         ),

@@ -12,7 +12,6 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from heapq import heappop, heappush
-from types import TracebackType
 from typing import Final
 
 import numpy as np
@@ -25,8 +24,8 @@ from emulate.mininet.exchange import Exchange
 from emulate.mininet.ledger import busy_time, flow_rows, port_rows, wire_bytes
 from emulate.mininet.machine import between, reading
 from emulate.mininet.plane import Plane
+from emulate.mininet.realtime import RealTime
 from emulate.mininet.stream import Stream
-from topo.error import KvfabricError
 from topo.unit import PS_PER_S, PS_PER_US
 from traffic.emulator import COMPLETION, Advance, Table, Telemetry
 
@@ -62,10 +61,10 @@ class Kept:
     stolen: float = 0.0
     softnet_drops: int = 0
     outside_drops: int = 0
-    overran: int = 0
+    overran: bool = False
 
 
-class KernelEmulator:
+class KernelEmulator(RealTime):
     """Moves flows as TCP connections over a kernel plane; to be used as a context.
 
     control: the congestion control of all senders, e.g. ``dctcp``; it alone asks for ECN.
@@ -85,11 +84,11 @@ class KernelEmulator:
         watch: Callable[[int], None] | None = None,
         most_s: float | None = None,
     ) -> None:
+        super().__init__(most_s)
         self.plane = plane
         self.dilation = plane.dilation
         self._window = window_ps
         self._tick_ns = tick_ns
-        self._most_s = most_s
         self._lead = lead_ps(plane.dilation)
         self._watch = watch or (lambda _now: None)
         self._twin = plane.setup.twin()
@@ -100,11 +99,8 @@ class KernelEmulator:
         self._told: dict[int, tuple[int, int, int]] = {}
         self._start_ns = 0
         self._skipped = 0
-        self._now_ps = 0
         self._looked_ns = 0
         self._polled_ns = 0
-        self.stopped_ps: int | None = None
-        """When `stop` ended the run."""
         self.kept = Kept(0, 0, [])
         self.samples: list[tuple[int, int, int]] = []
         """Looks at the queues: (time in ps, port, bytes), those without bytes left out."""
@@ -120,22 +116,10 @@ class KernelEmulator:
         )
         self._found: Telemetry | None = None
 
-    def __enter__(self) -> "KernelEmulator":
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def close(self) -> None:
+        """Close the connections and what looks at the queues."""
         self._exchange.close()
         self._queues.close()
-
-    @property
-    def now_ps(self) -> int:
-        """The time reached by `advance`."""
-        return self._now_ps
 
     @property
     def clock_ps(self) -> int:
@@ -147,15 +131,9 @@ class KernelEmulator:
     def _elapsed_ns(self) -> int:
         return time.monotonic_ns() - self._start_ns
 
-    def stop(self) -> None:
-        """End the run here: nothing more is sent or awaited."""
-        if self.stopped_ps is None:
-            self.stopped_ps = self.clock_ps
-
     def submit(self, flows: NDArray[np.void]) -> None:
         """Hand over `FLOW` rows: all of them, or none if one is refused."""
-        if self._found is not None:
-            raise EmulationError("the run is over: its tables were asked for; make a new emulator")
+        self._refuse_more(self._found is not None)
         pinned = flows[flows["path"] >= 0]
         if len(pinned):
             raise EmulationError(
@@ -174,11 +152,7 @@ class KernelEmulator:
 
     def advance(self, until_ps: int) -> Advance:
         """Wait for the first completion at most at ``until_ps``, or until that instant is over."""
-        if until_ps < self._now_ps and not self.kept.notices:
-            raise KvfabricError(
-                f"advance to {until_ps} ps: before the present time {self._now_ps} ps; "
-                "time never goes back"
-            )
+        self._refuse_past(until_ps, self.kept.notices)
         if not self._start_ns:
             self._begin()
         while True:
@@ -188,9 +162,7 @@ class KernelEmulator:
             if over:
                 self._now_ps = until_ps
                 return Advance(until_ps, np.zeros(0, COMPLETION))
-            if self._most_s is not None and self._elapsed_ns() > self._most_s * 1e9:
-                self.kept.overran = 1
-                self.stop()
+            if self._overruns(self._elapsed_ns() / 1e9):
                 continue
             self._release()
             self._skip(until_ps)
@@ -309,7 +281,7 @@ class KernelEmulator:
 
     def _closed(self) -> Telemetry:
         kept, (before, earlier) = self.kept, self._before
-        kept.elapsed_ns = self._elapsed_ns()
+        kept.elapsed_ns, kept.overran = self._elapsed_ns(), self.overran
         kept.waited_ns = schedule_delay()[1] - self._scheduled[1]
         kept.stolen, kept.softnet_drops = between(self._machine, reading())
         after, tally = self._queues.now(), self._queues.tally()

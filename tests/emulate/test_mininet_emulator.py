@@ -232,7 +232,7 @@ def test_a_clock_that_no_loop_can_follow_is_refused(
         ({"transport": Transport(kind="infiniband", control="none")}, "credits have no frames"),
         ({"transport": Transport(drain_bps=10**9)}, "hosts of real frames take data as it comes"),
         ({"discipline": Discipline(cut_through=True)}, "a socket hands over whole frames"),
-        ({"faults": (Fault("down", 0, 0, PS_PER_MS),)}, "1 of links, which real frames do not"),
+        ({"faults": (Fault("down", 0, 0, PS_PER_MS),)}, "faults: real frames do not know faults"),
     ],
 )
 def test_what_real_frames_cannot_do_is_refused(given: dict[str, object], message: str) -> None:
