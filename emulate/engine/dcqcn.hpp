@@ -75,13 +75,15 @@ public:
     // A CNP has arrived.
     void cnp(const DcqcnSetting& s, Time now) {
         advance(s, now);
-        if (!active_) {
+        const bool first = !active_;
+        if (first) {
             active_ = true;
             alpha_ = s.initial_q10 << 10;
             alpha_at_ = now + s.alpha_period;
             cut_at_ = s.cut_grid ? now + s.cut_period : now;
         }
-        cnp_seen_ = true;
+        // Where the first CNP begins the grid, alpha's first update does not count it again.
+        cnp_seen_ = !(first && s.cut_grid);
         if (s.cut_grid) {
             skip(cut_at_, s.cut_period, now);
             pending_ = true;

@@ -176,9 +176,10 @@ def test_on_a_grid_cuts_lie_whole_periods_after_the_first_cnp():
     flow.cnp(s, 0)
     flow.advance(s, 39 * US)
     assert flow.rate_bps == 100 * G
-    # Alpha at 40 us, updated before the cut of that instant: 1 (10: the CNP), then 7/8 each.
+    # Alpha at 40 us, updated before the cut of that instant: 7/8 at 10, 20, 30 and 40, since the
+    # CNP that began the grid is in alpha's first value and not counted again.
     flow.advance(s, 40 * US)
-    assert flow.rate_bps == 100 * G - (100 * G * 343 // 1024)
+    assert flow.rate_bps == 100 * G - (100 * G * 2401 // 8192)
     low = flow.rate_bps
     # A CNP two periods later, between ticks, waits for the next: 160 us, not 130 or 170.
     flow.cnp(s, 130 * US)
@@ -200,10 +201,10 @@ def test_every_preset_halves_at_the_first_cnp_and_names_its_source(name):
     flow = _engine.Dcqcn(400 * G)
     flow.cnp(s, 0)
     if preset.cut_grid:
-        # The first cut comes a period after the first CNP, when alpha has lost 3 of its 1/256.
+        # The first cut comes a period after the first CNP, when alpha has lost 1/256 four times.
         assert flow.rate_bps == 400 * G
         flow.advance(s, preset.cut_period_ps)
-        assert flow.rate_bps == pytest.approx(400 * G * (1 - (255 / 256) ** 3 / 2), rel=1e-5)
+        assert flow.rate_bps == pytest.approx(400 * G * (1 - (255 / 256) ** 4 / 2), rel=1e-5)
         return
     # alpha starts at 1, in ConnectX at 1023/1024.
     assert flow.rate_bps == pytest.approx(200 * G, rel=1e-3)
