@@ -9,7 +9,7 @@ import pytest
 
 from traffic.cache.tier import Caching
 from traffic.emulator import Emulator
-from traffic.failure.outage import Outage
+from traffic.failure.outage import Outage, OutageError, ordered
 from traffic.failure.resilience import Hazard, Health, Resilience, Retry
 from traffic.instance import Deployment
 from traffic.policy.registry import policy
@@ -44,6 +44,28 @@ def some() -> Callable[..., RequestTable]:
         )
 
     return made
+
+
+@pytest.fixture(scope="session")
+def befallen() -> Callable[..., list[Outage]]:
+    """Those of drawn outages (kind, side, instance, start, length) that can follow each other in
+    pools of ``size`` instances."""
+
+    def kept(
+        drawn: list[tuple[str, str, int, int, int | None]], size: int, load_ps: int
+    ) -> list[Outage]:
+        found: list[Outage] = []
+        for kind, side, instance, start, length in sorted(drawn, key=lambda row: row[3]):
+            until = None if length is None or kind == "join" else start + length
+            outage = Outage(kind, side, instance, start, until)
+            try:
+                ordered([*found, outage], (size, size), load_ps)
+            except OutageError:
+                continue
+            found.append(outage)
+        return found
+
+    return kept
 
 
 @pytest.fixture(scope="session")

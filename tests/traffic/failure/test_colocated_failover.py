@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from traffic.cache.tier import Caching, Tier
 from traffic.emulator import Emulator
-from traffic.failure.outage import KINDS, SIDES, Outage, OutageError, ordered
+from traffic.failure.outage import KINDS, SIDES, Outage
 from traffic.failure.resilience import Circuit, Hazard, Health, Resilience, Retry
 from traffic.failure.toll import DECODE_LOST
 from traffic.instance import Deployment
@@ -213,16 +213,9 @@ def test_no_request_is_lost_and_no_load_remains(
     reserve: str,
     serve: Serve,
     calm: Resilience,
+    befallen: Callable[..., list[Outage]],
 ) -> None:
-    outages: list[Outage] = []
-    for kind, side, instance, start, length in sorted(drawn, key=lambda row: row[3]):
-        until = None if length is None or kind == "join" else start + length
-        made = Outage(kind, side, instance, start, until)
-        try:
-            ordered([*outages, made], (2, 2), 0)
-        except OutageError:
-            continue
-        outages.append(made)
+    outages = befallen(drawn, 2, 0)
     rules = replace(
         calm,
         health=Health(health, 0, 1, 1),

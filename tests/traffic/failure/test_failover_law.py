@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from traffic.cache.tier import Caching, Tier
 from traffic.emulator import Emulator
-from traffic.failure.outage import KINDS, SIDES, Outage, OutageError, ordered
+from traffic.failure.outage import KINDS, SIDES, Outage
 from traffic.failure.resilience import Circuit, Hazard, Health, Resilience, Retry
 from traffic.handoff.orchestration import Orchestration
 from traffic.instance import Deployment
@@ -145,20 +145,6 @@ SETTINGS: Any = st.fixed_dictionaries(
 )
 
 
-def befallen(rows: list[tuple[str, str, int, int, int | None]], load_ps: int) -> tuple[Outage, ...]:
-    """Those of the drawn outages that can follow each other."""
-    kept: list[Outage] = []
-    for kind, side, instance, start, length in sorted(rows, key=lambda row: row[3]):
-        until = None if length is None or kind == "join" else start + length
-        outage = Outage(kind, side, instance, start, until)
-        try:
-            ordered([*kept, outage], (3, 3), load_ps)
-        except OutageError:
-            continue
-        kept.append(outage)
-    return tuple(kept)
-
-
 @settings(max_examples=60, deadline=None)
 @given(rows=REQUESTS, drawn=OUTAGES, rules=RULES, chosen=SETTINGS)
 def test_every_request_that_arrived_has_finished_was_rejected_or_failed_for_a_reason(
@@ -168,6 +154,7 @@ def test_every_request_that_arrived_has_finished_was_rejected_or_failed_for_a_re
     chosen: dict[str, Any],
     pools: Callable[..., Deployment],
     wire: Callable[..., Emulator],
+    befallen: Callable[..., list[Outage]],
 ) -> None:
     # Whole decode memories are asked for at the end: none may be held by whom it was lost to.
     rows = [*sorted(rows), *[(5000 * MS, 2490, 10)] * 3]
@@ -189,7 +176,7 @@ def test_every_request_that_arrived_has_finished_was_rejected_or_failed_for_a_re
         cache = Caching(tiers, load=chosen["cache"], storage=(5000, 5001))
         deployment = replace(deployment, cache=cache)
     hops = np.full((3, 3), 4, np.int32)
-    hazard = Hazard(befallen(drawn, rules.load_ps), rules)
+    hazard = Hazard(befallen(drawn, 3, rules.load_ps), rules)
 
     name, order = chosen["choice"]
     watched = Watched(policy(name, hops, seed=3))
