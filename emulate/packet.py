@@ -17,7 +17,6 @@ from emulate.discipline import PRIORITIES, Discipline
 from emulate.fault import Fault, fault_settings
 from emulate.setting import (
     NEVER,
-    core_lacks,
     discipline_setting,
     fabric_setting,
     in_effect,
@@ -105,17 +104,13 @@ class PacketEmulator:
         refuse_storms(rules, faults)
         if engine not in ("auto", "core", "reference"):
             raise KvfabricError(f"engine {engine!r}: write auto, core or reference")
-        lacking = core_lacks(rules, self.transport)
-        if engine == "core" and lacking is not None:
-            raise KvfabricError(f"engine 'core': has no {lacking}; write auto or reference")
-        slow = engine == "reference" or lacking is not None
+        slow = engine == "reference"
         make = _engine.Reference if slow else _engine.Core
         if not 1 <= threads <= _MOST_THREADS:
             raise KvfabricError(f"threads {threads}: write 1 to {_MOST_THREADS}")
         if threads > 1 and slow:
             raise KvfabricError(
-                f"threads {threads}: the reference engine has one; "
-                f"{'write engine core' if lacking is None else f'leave out {lacking}'}, or 1"
+                f"threads {threads}: the reference engine has one; write engine core, or 1"
             )
         self._engine: _engine.Reference | _engine.Core = make(
             fabric=fabric_setting(fabric),

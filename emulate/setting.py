@@ -41,11 +41,6 @@ def refuse_rates(fabric: Fabric) -> None:
             )
 
 
-def core_lacks(discipline: Discipline, transport: Transport) -> str | None:
-    """What of the settings only the reference engine knows; None when the core knows all."""
-    return "cut-through" if discipline.cut_through else None
-
-
 def in_effect(discipline: Discipline, transport: Transport) -> Discipline:
     """What of the discipline holds: under credits neither pauses nor marks do."""
     if not transport.by_credits:

@@ -75,6 +75,7 @@ void Core::add_port(std::size_t p) {
     (discipline_.mark_at_dequeue ? port.unmarked_behind : port.unmarked) = rest.marker.unmarked();
     if (by_credits()) port.odd |= by_credit;
     if (discipline_.watch_detect > 0) port.odd |= watched;
+    if (discipline_.cut_through && !port.peer_at_host) port.odd |= heralded;
     port.heeded = by_credits() && !node.is_host;
     port.out.open(ports_[peer].in);
     rest.scheduler = Scheduler(discipline_.strict, discipline_.weight);
@@ -91,8 +92,9 @@ void Core::add_port(std::size_t p) {
     // The least time from an event here to one that it causes at the peer.
     rest.credits.fill(CreditSender(transport_.credits / credit_block));
     rest.credit_flight = fabric_.delay[p] + port.serialiser.duration(credit_wire);
+    const bool whole = (port.odd & heralded) == 0;
     Time least =
-        std::min(port.serialiser.duration(least_wire) + port.delay,
+        std::min(port.serialiser.duration(whole ? least_wire : header_wire) + port.delay,
                  port.serialiser.duration(pause_wire) + rest.pause_flight);
     if (by_credits()) least = std::min(least, rest.credit_flight);
     std::uint64_t& ahead =
@@ -134,7 +136,7 @@ std::int64_t Core::submit(const std::vector<FlowSetting>& flows) {
             hops.push_back({fabric_.rate_bps[port], ports_[port].delay});
         }
         if (transport_.drain_bps > 0) hops.push_back({transport_.drain_bps, 0});
-        flow.ideal = ideal(flow.segment, hops, transport_.issue);
+        flow.ideal = ideal(flow.segment, hops, transport_.issue, discipline_.cut_through);
         flow.submitted = true;
         taken.push_back(flow);
         routes.push_back(route);
@@ -312,7 +314,7 @@ Effort Core::effort() const {
 Bytes Core::in_flight() const {
     Bytes total = 0;
     const auto count = [&](const Frame& frame) {
-        if (is_data(frame.shape())) total += wire_of(frame) - data_overhead;
+        if (is_data(frame.shape()) && !frame.hollow()) total += wire_of(frame) - data_overhead;
     };
     for (const CorePort& port : ports_) {
         port.in.each([&](const std::atomic<std::uint64_t>& head, std::uint64_t body) {

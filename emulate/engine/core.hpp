@@ -229,6 +229,7 @@ private:
     void told_next(Worker& worker, CoreNode& node, CorePort& port);
     void pauses_next(CoreNode& node);
     Bytes wire_of(const Frame& frame) const;
+    CorePort& way(const Frame& frame);
     Sequence sequence_of(const Frame& frame) const;
 
     // What stands behind stops (core_innocence.cpp).
@@ -253,6 +254,9 @@ private:
 
     // A switch (core_switch.cpp).
     void forward(Worker& worker, CoreNode& node, CorePort& in);
+    bool place(Worker& worker, CoreNode& node, CorePort& in, CorePort& out, Frame frame);
+    bool place_head(Worker& worker, CoreNode& node, CorePort& in, CorePort& out,
+                    const Frame& frame);
     bool admit(Worker& worker, CoreNode& node, const CorePort& in, int priority,
                const CorePort& out, Bytes stored);
     void enqueue(Worker& worker, CoreNode& node, CorePort& port, const Frame& frame, int priority,
@@ -303,6 +307,13 @@ private:
     void arm(CoreNode& node, std::uint32_t flow);
     void expire_flow(Worker& worker, CoreNode& node, std::uint32_t flow);
     void settle(Worker& worker, CoreNode& node, std::uint32_t flow);
+
+    // Frames that are seen at their header (core_cut.cpp).
+    void herald(Worker& worker, CorePort& port, Frame& frame);
+    void take_odd(Worker& worker, CorePort& port, const Frame& frame);
+    void head_in(Worker& worker, CorePort& in, Frame frame);
+    bool passes(const Worker& worker, const CorePort& out, const Frame& frame,
+                std::int64_t per_byte) const;
 
     // Hosts with a drain rate (core_drain.cpp).
     void stow(Worker& worker, CoreNode& node, CorePort& port, const Frame& frame);

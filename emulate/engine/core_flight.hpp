@@ -57,6 +57,11 @@ public:
         return &slots_[index_.load(std::memory_order_relaxed) & mask_];
     }
 
+    // Changes the second word of the oldest entry, once it has been peeked at.
+    void amend(std::uint64_t body) {
+        slots_[index_.load(std::memory_order_relaxed) & mask_].body = body;
+    }
+
     // Takes out the oldest entry; there is one, and it has been peeked at.
     Frame pop() {
         const std::uint32_t index = index_.load(std::memory_order_relaxed);

@@ -21,10 +21,14 @@ inline constexpr int stamp_shift = 20;
 inline constexpr std::uint64_t flag_mask = (std::uint64_t{1} << stamp_shift) - 1;
 inline constexpr std::uint64_t marked_flag = 1;
 inline constexpr std::uint64_t lost_flag = std::uint64_t{1} << 63;
+// On a link to a node that cuts through: only the header; the rest of a frame that has gone on, or
+// whose header is still to come.
+inline constexpr std::uint64_t header_flag = std::uint64_t{1} << 62;
+inline constexpr std::uint64_t hollow_flag = std::uint64_t{1} << 61;
 
 struct Frame {
     std::uint64_t head = 0;  // stamp 44, links begun 7, shape 3, priority 3, attempt 6, marked 1
-    std::uint64_t body = 0;  // lost 1, flow 31, sequence 32; of a last frame: its whole attempt
+    std::uint64_t body = 0;  // lost 1, header 1, hollow 1, flow 29, sequence 32; of a last frame: its attempt
 
     static Frame make(std::uint32_t flow, Shape shape, Sequence sequence, std::uint8_t priority,
                       std::uint16_t attempt) {
@@ -41,7 +45,9 @@ struct Frame {
     std::uint64_t attempt() const { return head >> 1 & 63; }
     bool marked() const { return (head & marked_flag) != 0; }
     bool lost() const { return (body & lost_flag) != 0; }
-    std::uint32_t flow() const { return static_cast<std::uint32_t>(body >> 32 & 0x7fffffff); }
+    bool hollow() const { return (body & hollow_flag) != 0; }
+    bool odd() const { return (body & (lost_flag | header_flag | hollow_flag)) != 0; }
+    std::uint32_t flow() const { return static_cast<std::uint32_t>(body >> 32 & 0x1fffffff); }
     std::uint32_t number() const { return static_cast<std::uint32_t>(body); }
 
     void stamp(std::uint64_t value) { head = value << stamp_shift | (head & flag_mask); }

@@ -12,7 +12,7 @@ void Core::visit_host(Worker& worker, CoreNode& node, std::uint64_t limit) {
         const auto kind = static_cast<EventKind>(next >> kind_shift & 15);
         if (kind == EventKind::arrival) {
             const Frame frame = take_arrival(worker, port);
-            if (frame.lost()) [[unlikely]] continue;
+            if (frame.odd()) [[unlikely]] continue;
             if (by_credits()) [[unlikely]] {
                 repay(worker, port, frame.priority(), wire_of(frame));
             }

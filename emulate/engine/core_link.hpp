@@ -22,6 +22,12 @@ inline Sequence Core::sequence_of(const Frame& frame) const {
     return frame.shape() == Shape::last ? routes_[frame.flow()].last : frame.number();
 }
 
+// The port by which a frame leaves the node that it is at.
+inline CorePort& Core::way(const Frame& frame) {
+    const CoreRoute& route = routes_[frame.flow()];
+    return ports_[paths_[(is_data(frame.shape()) ? route.there : route.back) + frame.hop()]];
+}
+
 // When the last bit of a frame that starts now has left.
 inline Time Core::serialise(Worker& worker, CorePort& port, Bytes wire) {
     if ((port.odd & faulty) != 0) [[unlikely]] {
@@ -47,8 +53,9 @@ inline Time Core::serialise(Worker& worker, CorePort& port, Bytes wire) {
     port.sent_key = key(end, EventKind::sent, port.local);
     if (port.heeded) port.refresh();
     frame.stamp(static_cast<std::uint64_t>(arrival - epoch_));
-    if ((port.odd & faulty) != 0 && loses(port, frame, worker.now, arrival)) [[unlikely]] {
-        frame.lose();
+    if ((port.odd & (faulty | heralded)) != 0) [[unlikely]] {
+        if ((port.odd & faulty) != 0 && loses(port, frame, worker.now, arrival)) frame.lose();
+        if ((port.odd & heralded) != 0) herald(worker, port, frame);
     }
     port.out.push(frame.head, frame.body, port.peer->in, worker.arena);
     // If the peer may have taken the frame before this one, it may not know of this one.
@@ -109,8 +116,8 @@ inline void Core::emptied(CorePort& port, int priority) {
     port.arrival_key = next == flight_empty ? idle_key : arrival_key(port, next);
     port.refresh();
     ++worker.totals.events;
-    if (frame.lost()) [[unlikely]] {
-        lose(worker, port, frame);
+    if (frame.odd()) [[unlikely]] {
+        take_odd(worker, port, frame);
     } else {
         ++worker.totals.packet_hops;
     }

@@ -34,6 +34,7 @@ enum Odd : std::uint8_t {
     blocked = 2,     // idle while frames wait
     by_credit = 4,   // it sends by credits
     watched = 8,     // it has watchdogs
+    heralded = 16,   // its peer can send a frame on when its header is in
 };
 
 struct alignas(64) CorePort {

@@ -78,6 +78,7 @@ def disciplines():
         marking=st.sampled_from(["enqueue", "dequeue"]),
         lossless=st.sampled_from([(3,), (3, 4)]),
         strict=st.sampled_from([(6,), (4, 6), ()]),
+        cut_through=st.booleans(),
         deadlock_ps=st.sampled_from([5 * US, 20 * US, 10**10]),
         weights=st.sampled_from([(1,) * 8, mixed]),
     )
@@ -133,10 +134,14 @@ def cases(draw, lab):
     for row in table:
         row["priority"] = draw(st.sampled_from([0, 3, 3, 4]))
         row["descriptors"] = min(draw(st.sampled_from([1, 1, 7])), int(row["bytes"]))
+    transport = draw(transports())
+    discipline = draw(disciplines())
+    if transport.drain_bps:
+        discipline = replace(discipline, cut_through=False)
     return Case(
         fabric,
-        draw(disciplines()),
-        draw(transports()),
+        discipline,
+        transport,
         table,
         draw(st.integers(0, 2**64 - 1)),
         sorted(draw(st.lists(st.integers(0, 300 * US), max_size=12))),
@@ -213,6 +218,7 @@ def test_both_engines_tell_the_same_deadlocks_of_a_ring(lab, data):
             alpha=data.draw(st.sampled_from([1 / 4, 1 / 8])),
             lossless=(3, 4),
             deadlock_ps=data.draw(st.sampled_from([5 * US, 20 * US, 60 * US])),
+            cut_through=data.draw(st.booleans()),
             watchdog=None if lanes else data.draw(st.sampled_from([None, Watchdog(90 * US, US)])),
         ),
         Transport(

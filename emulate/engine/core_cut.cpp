@@ -1,0 +1,66 @@
+// Cut-through in the fast core: frames that are seen at their header, and again at their last bit.
+//
+// Where the next node can cut through, a frame is two entries in flight: its header, then the rest,
+// which says until then at what rate the frame comes in. The headers and the rests of a link take
+// turns, since a frame starts only when the one before it has left. So the lookahead counts the wire
+// time of a header there.
+#include "core_link.hpp"
+
+namespace kvfabric {
+
+// The header of the frame that starts is on its way; what is left of the frame follows.
+void Core::herald(Worker& worker, CorePort& port, Frame& frame) {
+    Frame header = frame;
+    header.body |= header_flag;
+    const Time arrival = worker.now + port.serialiser.duration(header_wire) + port.delay;
+    header.stamp(static_cast<std::uint64_t>(arrival - epoch_));
+    port.out.push(header.head, header.body, port.peer->in, worker.arena);
+    if (port.latest <= worker.limit[switches]) announce(worker, *port.peer, header.head);
+    port.latest = header.head;
+    frame.body = hollow_flag | static_cast<std::uint64_t>(port.serialiser.per_byte());
+}
+
+// What has come in is no whole frame that has to go on.
+void Core::take_odd(Worker& worker, CorePort& port, const Frame& frame) {
+    if ((frame.body & header_flag) != 0) {
+        head_in(worker, port, frame);
+    } else if (frame.lost()) {
+        lose(worker, port, frame);
+    } else {
+        ++worker.totals.packet_hops;
+    }
+}
+
+// The header of a frame is in: it goes on at once, or waits for its last bit, which is next here.
+void Core::head_in(Worker& worker, CorePort& in, Frame frame) {
+    const auto per_byte = static_cast<std::int64_t>(in.in.front()->body & ~hollow_flag);
+    frame.body &= ~header_flag;
+    bool gone = false;
+    if (CorePort& out = way(frame); !frame.lost() && &out != &in) {
+        CoreNode& node = nodes_[in.node];
+        catch_up(worker, node, out, worker.key);
+        gone = passes(worker, out, frame, per_byte) && place_head(worker, node, in, out, frame);
+    }
+    in.in.amend(gone ? frame.body | hollow_flag : frame.body);
+}
+
+// Nothing waits or is in service at the port that the frame goes out by, nothing stops it there, and
+// the port is no faster than the frame comes in, or it would run out of bits.
+bool Core::passes(const Worker& worker, const CorePort& out, const Frame& frame,
+                  std::int64_t per_byte) const {
+    const CorePortRest& rest = rest_[out.id];
+    const int priority = frame.priority();
+    if (rest.watchdogs[slot(priority)].dropping()) return false;
+    if (out.busy() || (out.backlog | out.notify) != 0) return false;
+    if ((out.paused & bit(priority)) != 0) return false;
+    if (by_credits() && !rest.credits[slot(priority)].enough(wire_of(frame) - preamble_and_gap)) {
+        return false;
+    }
+    const bool varies = (out.odd & faulty) != 0;
+    const std::int64_t rate =
+        varies ? faults_[rest.fault].per_byte_q16(worker.now, rest.per_byte_q16)
+               : rest.per_byte_q16;
+    return rate >= per_byte;
+}
+
+}  // namespace kvfabric
