@@ -14,6 +14,7 @@ from types import TracebackType
 from typing import IO, Final
 
 from topo.error import KvfabricError
+from topo.intake import Intake
 
 ETHERNET: Final = 1
 MOST_FRAME: Final = 2**18
@@ -31,6 +32,11 @@ _BILLION: Final = 10**9
 
 class CaptureError(KvfabricError):
     """A capture that cannot be read or written."""
+
+
+_CAPTURE: Final = Intake(
+    CaptureError, absent="write the path of a capture", other="write the path of a capture"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,11 +100,7 @@ def read_capture(file: Path) -> Iterator[Captured]:
 
     Raises `CaptureError` with the place of the first thing that is not as it must be.
     """
-    try:
-        source = file.open("rb")
-    except OSError as error:
-        raise CaptureError(f"{file}: {error.strerror}; write the path of a capture") from None
-    with source:
+    with _CAPTURE.opened(file) as source:
         head = source.read(4)
         source.seek(0)
         if head == struct.pack("<I", _SECTION):

@@ -1,5 +1,6 @@
 """Captures keep every nanosecond, and what is damaged is refused with its place."""
 
+import os
 import struct
 from pathlib import Path
 
@@ -114,5 +115,11 @@ def test_hostile_files_are_refused_in_one_line(
 
 
 def test_a_file_that_is_not_there_is_told(tmp_path: Path) -> None:
-    with pytest.raises(CaptureError, match="No such file"):
+    with pytest.raises(CaptureError, match="no such file"):
         list(read_capture(tmp_path / "none.pcap"))
+
+
+def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "a.pcapng")
+    with pytest.raises(CaptureError, match="not a file"):
+        list(read_capture(tmp_path / "a.pcapng"))
