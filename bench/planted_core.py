@@ -18,9 +18,8 @@ SWITCH = (
         "        catch_up_all(worker, node);\n    }\n    return node.buffer->admit",
         "        if (!PLANTED) catch_up_all(worker, node);\n    }\n    return node.buffer->admit"),
     one("a group goes on by what its own port has let leave", "core_switch.cpp",
-        "    catch_up_all(worker, node);\n    if (!buffer.under(ingress, priority)) return;",
-        "    if (!PLANTED) catch_up_all(worker, node);\n"
-        "    if (!buffer.under(ingress, priority)) return;"),
+        "    catch_up_all(worker, node);\n    if (buffer.under(ingress",
+        "    if (!PLANTED) catch_up_all(worker, node);\n    if (buffer.under(ingress"),
     one("a stopped group's frames leave unseen", "core_switch.cpp",
         "        if (held > 0) heed_frames(port);",
         "        if (held > 0 && !PLANTED) heed_frames(port);"),
