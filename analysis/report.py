@@ -79,12 +79,16 @@ def plots(found: Result) -> list["Plot"]:
     from analysis.plot.load import load
     from analysis.plot.matrix import matrix
     from analysis.plot.pause import gantt
+    from analysis.plot.size import size
     from analysis.plot.tornado import tornado
 
     rows, manifest = found.summaries, found.study.manifest
     made = []
     if any(row.n for row in rows):
         made.append(ccdf(found.samples, manifest))
+    by_size = size(found.samples, manifest)
+    if by_size is not None:
+        made.append(by_size)
     swept = curves(found.samples, rows, manifest)
     if swept:
         made.append(load(swept, manifest))

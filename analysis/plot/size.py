@@ -1,0 +1,137 @@
+"""Slowdown against size: does the network treat large caches worse than small ones, or the reverse?
+
+One panel a fabric, one colour a policy, the same axes in all. Hand-offs are put into bins of equal
+count by their bytes; a point stands at its bin's median size: marked the highest quantile that a
+bin carries, pale the median. A ratio says what a duration cannot, since large caches take longer
+anyway (as in the figures of HPCC, SIGCOMM 2019).
+"""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from analysis.interval import highest_quantile, quantile
+from analysis.plot.style import (
+    MARKS,
+    Plot,
+    blank,
+    colour,
+    dash,
+    labels,
+    plain_log,
+    styled,
+)
+from analysis.record import StudyManifest
+from analysis.summary import Sample
+from analysis.wording import name
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+Floats = NDArray[np.float64]
+
+_ACROSS = 4
+_BINS = 8
+_LEAST = 100
+"""Hand-offs in a bin, at least: P90 is told from so many."""
+
+
+def binned(size: Floats, slowdown: Floats, bins: int, q: float) -> list[tuple[float, float, float]]:
+    """(median size, median slowdown, slowdown at q) of bins of equal count, by size.
+
+    >>> binned(np.array([1.0, 3.0, 2.0, 4.0]), np.array([1.0, 5.0, 2.0, 6.0]), 2, 0.9)
+    [(1.0, 1.0, 2.0), (3.0, 5.0, 6.0)]
+    """
+    order = np.argsort(size, kind="stable")
+    parts = np.array_split(order, bins)
+    return [
+        (quantile(size[part], 0.5), quantile(slowdown[part], 0.5), quantile(slowdown[part], q))
+        for part in parts
+    ]
+
+
+def sizes(parts: Sequence[Sample]) -> dict[tuple[str, str], tuple[Floats, Floats]]:
+    """Bytes and slowdown (transfer over that of its flows each alone on an idle fabric) of the
+    counted hand-offs of every alternative with `_LEAST` of different sizes that ended."""
+    found = {}
+    for part in parts:
+        columns = [(each.payload, each.transfer, each.ideal) for each in part.handoffs]
+        if not columns:
+            continue
+        size, took, ideal = (
+            np.concatenate([one[place] for one in columns]).astype(np.float64) for place in range(3)
+        )
+        whole = np.isfinite(took) & (size > 0) & (ideal > 0)
+        if np.count_nonzero(whole) >= _LEAST and np.ptp(size[whole]) > 0:
+            found[part.fabric, part.policy] = (size[whole], took[whole] / ideal[whole])
+    return found
+
+
+def size(parts: Sequence[Sample], study: StudyManifest) -> Plot | None:
+    """The figure; None where no alternative has `_LEAST` hand-offs of different sizes."""
+    held = sizes(parts)
+    if not held:
+        return None
+    least = min(len(each) for each, _ in held.values())
+    bins = max(1, min(_BINS, least // _LEAST))
+    q = highest_quantile(least // bins) or 0.5
+    fabrics = [fabric for fabric in study.fabrics if any(key[0] == fabric for key in held)]
+    across = min(_ACROSS, len(fabrics))
+    down = -(-len(fabrics) // across)
+    named = labels(fabrics, 36)
+    rows: list[tuple[object, ...]] = []
+    with styled():
+        figure = blank(max(5.0, 2.75 * across) + 0.5, 2.7 * down + 0.7)
+        grid = figure.subplots(down, across, sharex=True, sharey=True, squeeze=False).ravel()
+        for axes, fabric in zip(grid, fabrics, strict=False):
+            for place, policy in enumerate(study.policies):
+                if (fabric, policy) not in held:
+                    continue
+                at, middle, tail = np.array(binned(*held[fabric, policy], bins, q)).T
+                look: dict[str, Any] = {"color": colour(place), "linestyle": dash(place)}
+                mark = MARKS[place % len(MARKS)]
+                axes.plot(at / 1e6, tail, marker=mark, markersize=4, **look)
+                axes.plot(at / 1e6, middle, linewidth=0.9, alpha=0.5, **look)
+                rows += [
+                    (fabric, policy, len(held[fabric, policy][0]) // bins, *map(float, row))
+                    for row in zip(at / 1e6, middle, tail, strict=True)
+                ]
+            axes.set_title(named[fabric])
+            axes.set_xscale("log")
+            plain_log(axes, "x", (1, 2, 3, 5, 7))
+        for axes in grid[len(fabrics) :]:
+            axes.set_visible(False)
+        figure.supxlabel("size of the hand-off (MB)", fontsize=9)
+        figure.supylabel("slowdown (times the idle fabric)", fontsize=9)
+        ran = [one for one in study.policies if any(key[1] == one for key in held)]
+        _legend(figure, ran, study, across)
+    return Plot(
+        "size",
+        f"Slowdown against size, {bins} bins of equal count an alternative: marked {name(q)} of a "
+        "bin, pale its median; 1 is the same flow alone on an idle fabric.",
+        figure,
+        ("fabric", "policy", "hand_offs", "size_mb", "slowdown_p50", f"slowdown_{name(q).lower()}"),
+        tuple(rows),
+    )
+
+
+def _legend(figure: "Figure", policies: Sequence[str], study: StudyManifest, across: int) -> None:
+    from matplotlib.lines import Line2D
+
+    named = labels(policies)
+    handles = [
+        Line2D(
+            [],
+            [],
+            color=colour(place),
+            linestyle=dash(place),
+            marker=MARKS[place % len(MARKS)],
+            markersize=4,
+            label=named[policy],
+        )
+        for policy in policies
+        for place in (study.policies.index(policy),)
+    ]
+    figure.legend(handles=handles, loc="outside upper left", ncols=across + 1)
