@@ -34,6 +34,8 @@ Floats = NDArray[np.float64]
 
 _ACROSS = 4
 _BINS = 8
+_ABOVE = 8
+"""More policies than this are named beside the panels, and not above them."""
 _LEAST = 100
 """Hand-offs in a bin, at least: P90 is told from so many."""
 
@@ -83,7 +85,10 @@ def size(parts: Sequence[Sample], study: StudyManifest) -> Plot | None:
     named = labels(fabrics, 36)
     rows: list[tuple[object, ...]] = []
     with styled():
-        figure = blank(max(5.0, 2.75 * across) + 0.5, 2.7 * down + 0.7)
+        ran = [one for one in study.policies if any(key[1] == one for key in held)]
+        beside = len(ran) > _ABOVE
+        tall = max(2.7 * down + 0.7, 0.19 * len(ran) + 0.5 if beside else 0.0)
+        figure = blank(max(5.0, 2.75 * across) + (2.3 if beside else 0.5), tall)
         grid = figure.subplots(down, across, sharex=True, sharey=True, squeeze=False).ravel()
         for axes, fabric in zip(grid, fabrics, strict=False):
             for place, policy in enumerate(study.policies):
@@ -105,8 +110,7 @@ def size(parts: Sequence[Sample], study: StudyManifest) -> Plot | None:
             axes.set_visible(False)
         figure.supxlabel("size of the hand-off (MB)", fontsize=9)
         figure.supylabel("slowdown (times the idle fabric)", fontsize=9)
-        ran = [one for one in study.policies if any(key[1] == one for key in held)]
-        _legend(figure, ran, study, across)
+        _legend(figure, ran, study, 0 if beside else across + 1)
     return Plot(
         "size",
         f"Slowdown against size, {bins} bins of equal count an alternative: marked {name(q)} of a "
@@ -117,7 +121,7 @@ def size(parts: Sequence[Sample], study: StudyManifest) -> Plot | None:
     )
 
 
-def _legend(figure: "Figure", policies: Sequence[str], study: StudyManifest, across: int) -> None:
+def _legend(figure: "Figure", policies: Sequence[str], study: StudyManifest, columns: int) -> None:
     from matplotlib.lines import Line2D
 
     named = labels(policies)
@@ -134,4 +138,5 @@ def _legend(figure: "Figure", policies: Sequence[str], study: StudyManifest, acr
         for policy in policies
         for place in (study.policies.index(policy),)
     ]
-    figure.legend(handles=handles, loc="outside upper left", ncols=across + 1)
+    place = "outside upper left" if columns else "outside right upper"
+    figure.legend(handles=handles, loc=place, ncols=max(1, columns))
