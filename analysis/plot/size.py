@@ -138,5 +138,7 @@ def _legend(figure: "Figure", policies: Sequence[str], study: StudyManifest, col
         for policy in policies
         for place in (study.policies.index(policy),)
     ]
-    place = "outside upper left" if columns else "outside right upper"
-    figure.legend(handles=handles, loc=place, ncols=max(1, columns))
+    if columns:
+        figure.legend(handles=handles, loc="outside upper left", ncols=columns)
+    else:
+        figure.legend(handles=handles, loc="outside right upper")
