@@ -109,7 +109,7 @@ def test_more_seeds_extend_a_study_and_keep_what_is_there(scenario: Path, tmp_pa
     before = contents(out)
     assert kvfabric("compare", scenario, "--out", out, "--seeds", "3") == 0
     after = contents(out)
-    assert len(after) == 12 * 13
+    assert len(after) == 12 * 14
     assert {name: after[name] for name in before} == before
 
 
