@@ -149,7 +149,7 @@ def _real(
             break
         judged.append((checked.name, verdict))
         if verdict.standing == "invalid":
-            withheld.append(f"{checked.name} withheld: {verdict.text()}")
+            withheld.append(f"{checked.name} withheld: invalid, see below")
         else:
             rows.append(checked)
         if checked.partial:
