@@ -8,6 +8,7 @@
 
 #include "bindings_array.hpp"
 #include "bindings_decision.hpp"
+#include "bindings_flow.hpp"
 #include "bindings_port.hpp"
 #include "core.hpp"
 #include "ideal.hpp"
@@ -126,29 +127,10 @@ nb::dict flow_table(const Engine& engine) {
         flows.push_back(&flow);
         blames.push_back(all[static_cast<std::size_t>(flow.setting.flow)]);
     }
-    nb::dict table;
-    const auto put = [&](const char* name, auto number) {
-        table[name] = column(flows, [&](const Flow* flow) { return number(*flow); });
-    };
-    put("flow", [](const Flow& f) { return f.setting.flow; });
-    put("handoff", [](const Flow& f) { return f.setting.handoff; });
-    put("source", [](const Flow& f) { return f.setting.source; });
-    put("destination", [](const Flow& f) { return f.setting.destination; });
-    put("bytes", [](const Flow& f) { return f.setting.bytes; });
-    put("release_ps", [](const Flow& f) { return f.setting.release; });
-    put("finish_ps", [](const Flow& f) { return f.finish; });
-    put("sender_done_ps", [](const Flow& f) { return f.sender_done; });
-    put("ideal_ps", [](const Flow& f) { return f.ideal; });
-    put("hops", [](const Flow& f) { return f.hops; });
-    put("packets", [](const Flow& f) { return f.segment.packets(); });
-    put("marked", [](const Flow& f) { return f.marked; });
-    put("resent_bytes", [](const Flow& f) { return f.resent; });
-    put("timeouts", [](const Flow& f) { return f.timeouts; });
-    put("spurious_timeouts", [](const Flow& f) { return f.spurious; });
-    put("lost_packets", [](const Flow& f) { return f.lost; });
-    put("cnps", [](const Flow& f) { return f.cnps; });
-    put("rate_bps", [](const Flow& f) { return f.rate.rate(); });
-    put("last_mark_port", [](const Flow& f) { return f.marked_by; });
+    nb::dict table = flow_columns(flows);
+    table["spurious_timeouts"] = column(flows, [](const Flow* f) { return f->spurious; });
+    table["lost_packets"] = column(flows, [](const Flow* f) { return f->lost; });
+    table["last_mark_port"] = column(flows, [](const Flow* f) { return f->marked_by; });
     table["blame_wire_ps"] = column(blames, [](const Blame& b) { return b.wire; });
     table["blame_queued_ps"] = column(blames, [](const Blame& b) { return b.queued; });
     table["blame_paused_ps"] = column(blames, [](const Blame& b) { return b.paused; });
@@ -163,27 +145,12 @@ nb::dict flow_table(const Engine& engine) {
 
 template <typename Engine>
 nb::dict totals(const Engine& engine) {
-    const Totals& t = engine.totals();
-    nb::dict table;
-    table["events"] = t.events;
-    table["packet_hops"] = t.packet_hops;
-    table["drops_buffer"] = t.drops_buffer;
-    table["drops_lossless"] = t.drops_lossless;
-    table["drops_fault"] = t.drops_fault;
-    table["drops_watchdog"] = t.drops_watchdog;
-    table["bytes_sent"] = t.bytes_sent;
-    table["bytes_delivered"] = t.bytes_delivered;
-    table["bytes_discarded"] = t.bytes_discarded;
-    table["bytes_dropped"] = t.bytes_dropped;
+    nb::dict table = total_columns(engine.totals());
     table["bytes_in_flight"] = engine.in_flight();
-    table["pause_frames"] = t.pause_frames;
     table["stops"] = engine.stops();
     const Standing standing = engine.innocence().total();
     table["paused_bytes"] = standing.paused;
     table["innocent_bytes"] = standing.innocent;
-    table["acks"] = t.acks;
-    table["naks"] = t.naks;
-    table["cnps"] = t.cnps;
     return table;
 }
 

@@ -84,7 +84,7 @@ nb::dict headers(const nb::bytes& frame) {
 
 nb::bytes congested(const nb::bytes& frame) {
     std::vector<std::uint8_t> out(data(frame), data(frame) + frame.size());
-    if (markable(out.data(), out.size())) mark_congestion(out.data());
+    if (parse(out.data(), out.size()).ecn != 0) mark_congestion(out.data());
     return bytes_of(out, out.size());
 }
 

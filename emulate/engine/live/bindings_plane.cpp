@@ -3,6 +3,7 @@
 #include <nanobind/stl/vector.h>
 
 #include "../bindings_array.hpp"
+#include "../bindings_flow.hpp"
 #include "../bindings_port.hpp"
 #include "bindings_live.hpp"
 #include "plane.hpp"
@@ -16,48 +17,13 @@ nb::dict plane_flows(const Plane& plane) {
     for (const Flow& flow : plane.flows()) {
         if (flow.submitted) flows.push_back(&flow);
     }
-    nb::dict table;
-    const auto put = [&](const char* name, auto number) {
-        table[name] = column(flows, [&](const Flow* flow) { return number(*flow); });
-    };
-    put("flow", [](const Flow& f) { return f.setting.flow; });
-    put("handoff", [](const Flow& f) { return f.setting.handoff; });
-    put("source", [](const Flow& f) { return f.setting.source; });
-    put("destination", [](const Flow& f) { return f.setting.destination; });
-    put("bytes", [](const Flow& f) { return f.setting.bytes; });
-    put("release_ps", [](const Flow& f) { return f.setting.release; });
-    put("finish_ps", [](const Flow& f) { return f.finish; });
-    put("sender_done_ps", [](const Flow& f) { return f.sender_done; });
-    put("ideal_ps", [](const Flow& f) { return f.ideal; });
-    put("hops", [](const Flow& f) { return f.hops; });
-    put("packets", [](const Flow& f) { return f.segment.packets(); });
-    put("marked", [](const Flow& f) { return f.marked; });
-    put("resent_bytes", [](const Flow& f) { return f.resent; });
-    put("timeouts", [](const Flow& f) { return f.timeouts; });
-    put("cnps", [](const Flow& f) { return f.cnps; });
-    put("rate_bps", [](const Flow& f) { return f.rate.rate(); });
-    return table;
+    return flow_columns(flows);
 }
 
 nb::dict plane_totals(const Plane& plane) {
-    const Totals& t = plane.totals();
     const Strays& s = plane.strays();
-    nb::dict table;
-    table["events"] = t.events;
-    table["packet_hops"] = t.packet_hops;
-    table["drops_buffer"] = t.drops_buffer;
-    table["drops_lossless"] = t.drops_lossless;
-    table["drops_fault"] = t.drops_fault;
-    table["drops_watchdog"] = t.drops_watchdog;
-    table["bytes_sent"] = t.bytes_sent;
-    table["bytes_delivered"] = t.bytes_delivered;
-    table["bytes_discarded"] = t.bytes_discarded;
-    table["bytes_dropped"] = t.bytes_dropped;
-    table["pause_frames"] = t.pause_frames;
+    nb::dict table = total_columns(plane.totals());
     table["stops"] = plane.stops();
-    table["acks"] = t.acks;
-    table["naks"] = t.naks;
-    table["cnps"] = t.cnps;
     table["unrouted"] = s.unrouted;
     table["damaged"] = s.damaged;
     table["unknown"] = s.unknown;

@@ -204,10 +204,6 @@ Headers parse(const std::uint8_t* frame, std::size_t length) {
 
 std::uint64_t destination_mac(const std::uint8_t* frame) { return get<6>(frame); }
 
-bool markable(const std::uint8_t* frame, std::size_t length) {
-    return length >= ip_at + 20 && get16(frame + 12) == type_ip && (frame[ip_at + 1] & 3) != 0;
-}
-
 void mark_congestion(std::uint8_t* frame) {
     std::uint8_t* ip = frame + ip_at;
     // RFC 1624: from the change alone, so that a wrong checksum stays wrong.

@@ -104,10 +104,7 @@ Headers parse(const std::uint8_t* frame, std::size_t length);
 
 std::uint64_t destination_mac(const std::uint8_t* frame);
 
-// An IPv4 frame of a transport that knows congestion marks.
-bool markable(const std::uint8_t* frame, std::size_t length);
-
-// Sets congestion experienced in the IPv4 header, and corrects its checksum.
+// Sets congestion experienced in the header of an IPv4 frame whose transport knows it, and corrects its checksum.
 void mark_congestion(std::uint8_t* frame);
 
 // The ICRC of a whole RoCEv2 frame as it should be, and whether it is.
