@@ -26,6 +26,7 @@ class Control:
     """What it runs: DCQCN as its own `dcqcn`, RED, and the memory of a switch.
 
     buffer_mib: whole MiB. kmin_kb, kmax_kb, pmax: of RED, 1000 B and a share. least_bps: the floor.
+    unit_ps: of the times that it writes.
     """
 
     buffer_mib: int = 2
@@ -36,6 +37,7 @@ class Control:
     hyper_mbps: int = 200
     least_bps: int = 1_000_000_000
     seed: int = 1
+    unit_ps: int = 1000
 
 
 def program(given: str | None) -> Path | None:
@@ -103,7 +105,7 @@ def _run(
     found: dict[tuple[int, int], int] = {}
     for text in (scratch / "fct.txt").read_text().splitlines():
         fields = [int(field) for field in text.split()]
-        found[fields[0], fields[2]] = fields[6] * 1000
+        found[fields[0], fields[2]] = fields[6] * control.unit_ps
     sent: dict[int, int] = {}
     fct = []
     for source, _, _ in workload.flows:

@@ -44,8 +44,10 @@ def main() -> None:
     parser.add_argument("--workloads", nargs="+", default=["permutation", "bipartite", "incast"],
                         choices=NAMES)  # fmt: skip
     parser.add_argument("--kmin", type=int, default=100, help="of the step, 1000 B")
+    parser.add_argument("--engine", default="core", choices=("core", "reference"))
+    parser.add_argument("--unit-ps", type=int, default=1000, help="of the times that ns-3 writes")
     asked = parser.parse_args()
-    control = ns3.Control(64, kmin_kb=asked.kmin, kmax_kb=asked.kmin)
+    control = ns3.Control(64, kmin_kb=asked.kmin, kmax_kb=asked.kmin, unit_ps=asked.unit_ps)
     print(f"{'workload':<12} {'k':>2} {'median':>7} {'9 in 10':>8} {'most':>7} {'sum':>7}"
           f"{'flows':>6} {'CNPs':>7} {'theirs':>7}   itself: median, most")  # fmt: skip
     for name in asked.workloads:
@@ -57,6 +59,7 @@ def main() -> None:
                 releases = sorted(draw.randrange(300_000) for _ in case.flows)
                 theirs = ns3.run(case, asked.build, control, releases)
                 settings = like_ns3(case, control, releases, "conweave", 1)
+                settings["engine"] = asked.engine
                 ecn = settings["discipline"]["ecn"]
                 settings["discipline"]["ecn"] = [
                     ecn[0] + EGRESS_MINIMUM, ecn[1] + EGRESS_MINIMUM, ecn[2],
