@@ -7,6 +7,8 @@ TTFT is first token - arrival; TPOT is (end to end - TTFT) / (output tokens - 1)
 """
 
 from dataclasses import dataclass
+from typing import Final
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,12 +38,25 @@ class Budgets:
         return parts[PARTS.index(name)]
 
 
+_COUNTED: Final[WeakKeyDictionary[Cell, dict[str, NDArray[np.int64]]]] = WeakKeyDictionary()
+"""The counted requests of each cell that is still held: nearly every number asks for them."""
+
+
 def after_warmup(cell: Cell) -> dict[str, NDArray[np.int64]]:
-    """The request table without the first arrivals that the manifest calls warm-up."""
-    table = cell.requests
-    order = np.lexsort((table["request"], table["arrival_ps"]))
-    keep = np.sort(order[cell.manifest.warmup_requests :])
-    return {name: column[keep].astype(np.int64) for name, column in table.items()}
+    """The request table without the first arrivals that the manifest calls warm-up.
+
+    Its columns are shared by all who ask, and not to be written to.
+    """
+    counted = _COUNTED.get(cell)
+    if counted is None:
+        table = cell.requests
+        order = np.lexsort((table["request"], table["arrival_ps"]))
+        keep = np.sort(order[cell.manifest.warmup_requests :])
+        counted = {name: column[keep].astype(np.int64) for name, column in table.items()}
+        for column in counted.values():
+            column.setflags(write=False)
+        _COUNTED[cell] = counted
+    return dict(counted)
 
 
 def budgets(cell: Cell) -> Budgets:

@@ -35,9 +35,13 @@ class Chains:
         return order, self.port[order]
 
     @cached_property
-    def _spans(self) -> tuple[Ints, Ints, Ints]:
-        order, _ = self._by_port
-        return self.since[order], self.until[order], self.root[order]
+    def _spans(self) -> dict[int, tuple[Ints, Ints, Ints]]:
+        """Beginnings, ends and roots of the stops of each port, in order of time."""
+        order, ports = self._by_port
+        cuts = np.flatnonzero(ports[1:] != ports[:-1]) + 1
+        columns = [np.split(each[order], cuts) for each in (self.since, self.until, self.root)]
+        first = ports[np.concatenate(([0], cuts))] if len(ports) else ports
+        return dict(zip(first.tolist(), zip(*columns, strict=True), strict=False))
 
     def of(self, port: int) -> Ints:
         """The rows of the stops of one port, in order of time."""
@@ -47,13 +51,15 @@ class Chains:
 
     def roots(self, port: int, since: int, until: int) -> dict[int, int]:
         """Picoseconds that ``port`` stood stopped within a span, by the root of each stop."""
-        first, last = np.searchsorted(self._by_port[1], [port, port + 1])
-        begun, ended, roots = self._spans
-        last = first + np.searchsorted(begun[first:last], until)
-        shared = np.minimum(ended[first:last], until) - np.maximum(begun[first:last], since)
-        held = shared > 0
         found: dict[int, int] = {}
-        rows = zip(roots[first:last][held].tolist(), shared[held].tolist(), strict=True)
+        spans = self._spans.get(port)
+        if spans is None:
+            return found
+        begun, ended, roots = spans
+        last = int(begun.searchsorted(until))
+        shared = np.minimum(ended[:last], until) - np.maximum(begun[:last], since)
+        held = (shared > 0).nonzero()[0]
+        rows = zip(roots[held].tolist(), shared[held].tolist(), strict=True)
         for root, time in rows:
             found[root] = found.get(root, 0) + time
         return found

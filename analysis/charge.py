@@ -104,11 +104,7 @@ class Ledger:
     def _flow(self, flow: dict[str, int]) -> Iterator[Charge]:
         """The parts of a flow's whole time: those of its sender, then those of its last packet."""
         seen, number = self._seen, flow["flow"]
-        row = int(np.searchsorted(seen.blame["flow"], number))
-        part = {
-            name.removeprefix("blame_").removesuffix("_ps"): int(values[row])
-            for name, values in seen.blame.items()
-        }
+        part = seen.parts(number)
         hops = seen.hops(number)
         nic = next((port for hop, port, _, _ in hops if hop == 0), NOWHERE)
         for kind in ("issue", "window", "source"):

@@ -11,6 +11,7 @@ and Nagaraja, Order Statistics, 7.1) on the same effective number. Means of seed
 All intervals are two-sided, 95 % unless asked otherwise.
 """
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import ceil, floor, inf, sqrt
@@ -138,11 +139,13 @@ def quantile_interval(
     exceed = [int((cluster > value).sum()) for cluster in clusters]
     trials = max(1, floor(effective(exceed, [len(cluster) for cluster in clusters], level)))
     tail = (1 - level) / 2
-    below = np.arange(trials)
-    # P(at most k of the trials lie below the quantile), k = 0 .. trials - 1
-    at_most = betainc(trials - below, below + 1, 1 - q)
-    first = int(np.searchsorted(at_most, tail, side="right"))
-    last = int(np.searchsorted(at_most, 1 - tail, side="left")) + 1
+
+    def at_most(below: int) -> float:
+        """The chance that at most so many of the trials lie below the quantile: it grows."""
+        return float(betainc(trials - below, below + 1, 1 - q))
+
+    first = bisect_right(range(trials), tail, key=at_most)
+    last = bisect_left(range(trials), 1 - tail, key=at_most) + 1
     low = -inf if first == 0 else values[max(1, floor(first * total / trials)) - 1]
     high = inf if last > trials else values[min(total, ceil(last * total / trials)) - 1]
     return Estimate(value, float(low), float(high))

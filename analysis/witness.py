@@ -53,6 +53,16 @@ class Witness:
         return _ordered(self.table("blame"), "flow")
 
     @cached_property
+    def _parts(self) -> dict[str, Ints]:
+        """The columns of the blame by the bare names of the parts."""
+        return {n.removeprefix("blame_").removesuffix("_ps"): v for n, v in self.blame.items()}
+
+    def parts(self, flow: int) -> dict[str, int]:
+        """The parts of a flow's time by name, such as ``queued``, and ``last_mark_port``."""
+        row = int(self._parts["flow"].searchsorted(flow))
+        return {name: int(values[row]) for name, values in self._parts.items()}
+
+    @cached_property
     def chains(self) -> Chains:
         """The stops of the run with their roots."""
         return chains(self.table("stops"), self.cell.manifest.duration_ps)
@@ -63,7 +73,7 @@ class Witness:
 
     def hops(self, flow: int) -> list[tuple[int, int, int, int]]:
         """(hop, port, queued, paused) of the flow's last packet, picoseconds."""
-        first, last = np.searchsorted(self._hops["flow"], [flow, flow + 1])
+        first, last = self._hops["flow"].searchsorted((flow, flow + 1))
         columns = (self._hops[n][first:last] for n in ("hop", "port", "queued_ps", "paused_ps"))
         return sorted(zip(*(column.tolist() for column in columns), strict=True))
 
@@ -88,8 +98,17 @@ class Witness:
         """Frames lost at a port."""
         return int(self.ports["drops"][self._row[port]])
 
+    @cached_property
+    def _named(self) -> dict[int, str]:
+        return {}
+
     def name(self, port: int) -> str:
         """``leaf0:3 > h4:0``: a port and where it leads, as far as the cell tells."""
+        if port not in self._named:
+            self._named[port] = self._name(port)
+        return self._named[port]
+
+    def _name(self, port: int) -> str:
         names = self.cell.ports["name"]
         own, far = str(names[self._row[port]]), self.far(port)
         if far < 0 or ">" in own:
