@@ -13,6 +13,7 @@ from typing import Any, Final
 
 import click
 
+from kvfabric.fontcache import spare_cache
 from topo.error import KvfabricError
 
 _VERBS: Final = {
@@ -71,6 +72,7 @@ def kvfabric() -> None:
 def main(argv: list[str] | None = None) -> None:
     """Run the command line; a user's mistake becomes one line on stderr and exit code 2."""
     signal.signal(signal.SIGTERM, _interrupt)
+    spare_cache()
     try:
         done: Any = kvfabric.main(args=argv, standalone_mode=False)
         sys.stdout.flush()
