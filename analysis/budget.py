@@ -7,8 +7,8 @@ TTFT is first token - arrival; TPOT is (end to end - TTFT) / (output tokens - 1)
 """
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
-from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,9 @@ from analysis.record import FINISHED, Cell
 
 PARTS = ("queueing", "prefill", "handoff", "decode")
 """The budgets, in the order of a request's life."""
+
+_KEPT: Final = 32
+"""Cells whose counted requests are kept, since nearly every number asks for them in turn."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -38,25 +41,23 @@ class Budgets:
         return parts[PARTS.index(name)]
 
 
-_COUNTED: Final[WeakKeyDictionary[Cell, dict[str, NDArray[np.int64]]]] = WeakKeyDictionary()
-"""The counted requests of each cell that is still held: nearly every number asks for them."""
-
-
 def after_warmup(cell: Cell) -> dict[str, NDArray[np.int64]]:
     """The request table without the first arrivals that the manifest calls warm-up.
 
     Its columns are shared by all who ask, and not to be written to.
     """
-    counted = _COUNTED.get(cell)
-    if counted is None:
-        table = cell.requests
-        order = np.lexsort((table["request"], table["arrival_ps"]))
-        keep = np.sort(order[cell.manifest.warmup_requests :])
-        counted = {name: column[keep].astype(np.int64) for name, column in table.items()}
-        for column in counted.values():
-            column.setflags(write=False)
-        _COUNTED[cell] = counted
-    return dict(counted)
+    return dict(_counted(cell))
+
+
+@lru_cache(maxsize=_KEPT)
+def _counted(cell: Cell) -> dict[str, NDArray[np.int64]]:
+    table = cell.requests
+    order = np.lexsort((table["request"], table["arrival_ps"]))
+    keep = np.sort(order[cell.manifest.warmup_requests :])
+    counted = {name: column[keep].astype(np.int64) for name, column in table.items()}
+    for column in counted.values():
+        column.setflags(write=False)
+    return counted
 
 
 def budgets(cell: Cell) -> Budgets:

@@ -188,7 +188,7 @@ class StudyManifest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     schema: int = SCHEMA
 
 
-@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Cell:
     """One cell: its manifest and its three tables, which are empty when it was impossible.
 

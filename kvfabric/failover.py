@@ -11,11 +11,16 @@ from topo.unit import show_duration
 from traffic.failure.resilience import Circuit, Health, Resilience, Retry
 
 Few = Annotated[int, Meta(ge=0, le=1000)]
+Label = Annotated[str, Meta(min_length=1, max_length=80)]
 
 
 class HealthPart(Part, frozen=True):
-    """Health checks: so many failures in a row take an instance out, successes bring it back."""
+    """Health checks: so many failures in a row take an instance out, successes bring it back.
 
+    ``label`` names them where `compare` lists several.
+    """
+
+    label: Label | None = None
     interval: Duration = written(Duration, "60s")
     timeout: Duration = written(Duration, "5s")
     failures: Small = 3
@@ -23,8 +28,9 @@ class HealthPart(Part, frozen=True):
 
 
 class BreakerPart(Part, frozen=True):
-    """A circuit breaker for every instance."""
+    """A circuit breaker for every instance; ``label`` names it where `compare` lists several."""
 
+    label: Label | None = None
     failures: Small = 10
     successes: Small = 3
     open: Duration = written(Duration, "60s")

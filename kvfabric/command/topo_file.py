@@ -9,15 +9,19 @@ from kvfabric.command.topo_source import fabrics_of, family_options, file_fabric
 from topo.error import KvfabricError
 
 
-def _one(what: str, facts: dict[str, Any]) -> Any:
+def _one(what: str, wanted: str | None, facts: dict[str, Any]) -> Any:
+    """The only fabric, or of several the one of this label."""
     found = fabrics_of(what, **facts)
-    if len(found) > 1:
-        labels = ", ".join(label for label, _ in found)
+    labels = ", ".join(label for label, _ in found)
+    chosen = [fabric for label, fabric in found if wanted in (None, label)]
+    if not chosen:
+        raise KvfabricError(f"{what}: no fabric {str(wanted)[:80]!r}; write one of {labels}")
+    if len(chosen) > 1:
         raise KvfabricError(
-            f"{what}: {len(found)} fabrics ({labels}); export one: write a scenario with one, or "
-            "a family"
+            f"{what}: {len(chosen)} fabrics ({labels}); a file holds one: write --fabric "
+            f"{found[0][0]!r} or another of them"
         )
-    return found[0][1]
+    return chosen[0]
 
 
 @click.command(
@@ -69,19 +73,23 @@ def save_drawing(folder: Path, label: str, fabric: Any, lost: str | None = None)
 Examples:
   kvfabric topo export leaf_spine --prefill 32 --decode 32 --to mine.json
   kvfabric topo export mine.json --to mine.clab.yml
+  kvfabric topo export scenarios/first-look.yaml --fabric fat-tree --to fat-tree.json
   kvfabric topo export dragonfly --to cables.csv --format cable-map
 """,
 )
 @click.argument("what", metavar="SCENARIO|FAMILY|FILE")
 @click.option("--to", type=click.Path(path_type=Path), required=True, help="File or folder.")
+@click.option("--fabric", default=None, metavar="LABEL", help="Of a scenario's fabrics, this one.")
 @click.option("--format", "form", default=None, help="Told by the file's ending if not given.")
 @click.option("--overwrite", is_flag=True, help="Replace files that exist.")
 @family_options
-def export(what: str, to: Path, form: str | None, overwrite: bool, **facts: Any) -> None:
+def export(
+    what: str, to: Path, fabric: str | None, form: str | None, overwrite: bool, **facts: Any
+) -> None:
     """Write a fabric in one of the formats; say what the format does not hold."""
     from topo.format.registry import write_fabric
 
-    notes = write_fabric(_one(what, facts), to, form, overwrite)
+    notes = write_fabric(_one(what, fabric, facts), to, form, overwrite)
     click.echo(f"wrote {to}")
     for note in notes:
         click.echo(f"note: {note}")

@@ -223,3 +223,14 @@ def test_the_example_of_a_failing_instance_can_be_read(tmp_path: Path) -> None:
     assert [a.scenario.failover.breaker is False for a in study.alternatives] == [False, True]
     for alternative in study.alternatives:
         stage(alternative.scenario, alternative.source)
+
+
+def test_breakers_of_a_comparison_have_the_names_that_are_given_them(tmp_path: Path) -> None:
+    more = "compare: {failover.breaker: [{label: quick, failures: 3}, {failures: 4}, false]}\n"
+    study = load(written(tmp_path, "[]", more=more))
+    names = [each.varied["failover.breaker"] for each in study.alternatives]
+    assert names == [
+        "quick",
+        "breaker={failures: 4}",
+        "no breaker",
+    ]

@@ -63,6 +63,20 @@ def test_a_design_names_the_switches_or_says_why_none_fits(capsys):
     assert "host_mesh" in told
 
 
+def test_of_a_scenario_with_several_fabrics_the_export_writes_the_one_that_is_named(
+    tmp_path, capsys
+):
+    scenario, file = "scenarios/first-look.yaml", tmp_path / "one.json"
+    assert topo("export", scenario, "--to", file) == 2
+    assert "4 fabrics (full-mesh, fat-tree" in (told := capsys.readouterr().err)
+    assert "write --fabric 'full-mesh'" in told
+    assert topo("export", scenario, "--fabric", "nope", "--to", file) == 2
+    assert "no fabric 'nope'; write one of full-mesh" in capsys.readouterr().err
+    assert not file.exists()
+    assert topo("export", scenario, "--fabric", "fat-tree", "--to", file) == 0
+    assert max(node.tier for node in read_fabric(file).nodes) == 3
+
+
 def test_an_export_is_imported_again(tmp_path, capsys):
     file = tmp_path / "fabric.json"
     assert topo("export", "leaf_spine", *SMALL, "--to", file) == 0
