@@ -1,6 +1,7 @@
 """What the tests of this room share: a wire in place of a network, small pools, public traces.
 
-Traces lie in ``KVFABRIC_DATA``, or in ``traces`` where `kvfabric traffic get` puts them.
+Traces lie in ``KVFABRIC_DATA``, in ``traces`` where `kvfabric traffic get` puts them, or in
+``shared/data`` beside the repository.
 """
 
 import os
@@ -153,13 +154,17 @@ def row() -> Callable[..., dict[str, int]]:
 
 @pytest.fixture(scope="session")
 def public_trace() -> Callable[..., Path]:
-    folder = Path(os.environ.get("KVFABRIC_DATA") or Path(__file__).parents[2] / "traces")
+    root = Path(__file__).parents[2]
+    given = os.environ.get("KVFABRIC_DATA")
+    folders = [Path(given)] if given else [root / "traces", root.parent / "shared" / "data"]
 
     def find(*names: str) -> Path:
-        for name in names:
-            if (folder / name).is_file():
-                return folder / name
-        pytest.skip(f"no {names[0]} in {folder}: fetch it with `kvfabric traffic get`")
+        for folder in folders:
+            for name in names:
+                if (folder / name).is_file():
+                    return folder / name
+        where = " or ".join(str(folder) for folder in folders)
+        pytest.skip(f"no {names[0]} in {where}: fetch it with `kvfabric traffic get`")
 
     return find
 
