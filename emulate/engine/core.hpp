@@ -254,9 +254,6 @@ private:
 
     // A switch (core_switch.cpp).
     void forward(Worker& worker, CoreNode& node, CorePort& in);
-    bool place(Worker& worker, CoreNode& node, CorePort& in, CorePort& out, Frame frame);
-    bool place_head(Worker& worker, CoreNode& node, CorePort& in, CorePort& out,
-                    const Frame& frame);
     bool admit(Worker& worker, CoreNode& node, const CorePort& in, int priority,
                const CorePort& out, Bytes stored);
     void enqueue(Worker& worker, CoreNode& node, CorePort& port, const Frame& frame, int priority,
@@ -311,7 +308,7 @@ private:
     // Frames that are seen at their header (core_cut.cpp).
     void herald(Worker& worker, CorePort& port, Frame& frame);
     void take_odd(Worker& worker, CorePort& port, const Frame& frame);
-    void head_in(Worker& worker, CorePort& in, Frame frame);
+    bool goes_on(Worker& worker, CorePort& in, Frame frame);
     bool passes(const Worker& worker, const CorePort& out, const Frame& frame,
                 std::int64_t per_byte) const;
 

@@ -22,26 +22,27 @@ void Core::herald(Worker& worker, CorePort& port, Frame& frame) {
 
 // What has come in is no whole frame that has to go on.
 void Core::take_odd(Worker& worker, CorePort& port, const Frame& frame) {
-    if ((frame.body & header_flag) != 0) {
-        head_in(worker, port, frame);
-    } else if (frame.lost()) {
+    if ((frame.body & header_flag) != 0) return;
+    if (frame.lost()) {
         lose(worker, port, frame);
     } else {
         ++worker.totals.packet_hops;
     }
 }
 
-// The header of a frame is in: it goes on at once, or waits for its last bit, which is next here.
-void Core::head_in(Worker& worker, CorePort& in, Frame frame) {
+// If it is the header of a frame, does the frame go on at once? What is next here is its last bit:
+// the rest of a frame that has gone on, or else all of it.
+bool Core::goes_on(Worker& worker, CorePort& in, Frame frame) {
+    if ((frame.body & header_flag) == 0) return false;
     const auto per_byte = static_cast<std::int64_t>(in.in.front()->body & ~hollow_flag);
     frame.body &= ~header_flag;
-    bool gone = false;
+    bool goes = false;
     if (CorePort& out = way(frame); !frame.lost() && &out != &in) {
-        CoreNode& node = nodes_[in.node];
-        catch_up(worker, node, out, worker.key);
-        gone = passes(worker, out, frame, per_byte) && place_head(worker, node, in, out, frame);
+        catch_up(worker, nodes_[in.node], out, worker.key);
+        goes = passes(worker, out, frame, per_byte);
     }
-    in.in.amend(gone ? frame.body | hollow_flag : frame.body);
+    in.in.amend(goes ? frame.body | hollow_flag : frame.body);
+    return goes;
 }
 
 // Nothing waits or is in service at the port that the frame goes out by, nothing stops it there, and

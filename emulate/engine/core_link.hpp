@@ -23,7 +23,7 @@ inline Sequence Core::sequence_of(const Frame& frame) const {
 }
 
 // The port by which a frame leaves the node that it is at.
-inline CorePort& Core::way(const Frame& frame) {
+[[gnu::always_inline]] inline CorePort& Core::way(const Frame& frame) {
     const CoreRoute& route = routes_[frame.flow()];
     return ports_[paths_[(is_data(frame.shape()) ? route.there : route.back) + frame.hop()]];
 }

@@ -3,41 +3,38 @@
 
 namespace kvfabric {
 
-// The last bit of a frame is in.
+// The last bit of a frame is in, or the header of one that can go on at once.
 [[gnu::always_inline]] inline void Core::forward(Worker& worker, CoreNode& node, CorePort& in) {
-    const Frame frame = take_arrival(worker, in);
-    if (frame.odd()) [[unlikely]] return;
+    Frame frame = take_arrival(worker, in);
+    bool whole = true;
+    if (frame.odd()) [[unlikely]] {
+        if (!goes_on(worker, in, frame)) return;
+        frame.body &= ~header_flag;
+        whole = false;
+    }
+    const bool data = is_data(frame.shape());
     CorePort& out = way(frame);
-    if ((out.odd & watched) != 0 && rest_[out.id].watchdogs[slot(frame.priority())].dropping())
+    const Bytes wire = wire_of(frame);
+    const int priority = frame.priority();
+    if ((out.odd & watched) != 0 && rest_[out.id].watchdogs[slot(priority)].dropping())
         [[unlikely]] {
-        drop(worker, out, frame, wire_of(frame), Cause::watchdog);
+        drop(worker, out, frame, wire, Cause::watchdog);
         return;
     }
     catch_up(worker, node, out, worker.key);
-    if (!place(worker, node, in, out, frame)) [[unlikely]] {
-        drop(worker, out, frame, wire_of(frame), Cause::buffer);
-    }
-}
-
-// Only the header of a frame is in.
-bool Core::place_head(Worker& worker, CoreNode& node, CorePort& in, CorePort& out,
-                      const Frame& frame) {
-    return place(worker, node, in, out, frame);
-}
-
-// The frame goes to the port by which it leaves, which is up to date; false when there is no memory
-// for it.
-[[gnu::always_inline]] inline bool Core::place(Worker& worker, CoreNode& node, CorePort& in,
-                                               CorePort& out, Frame frame) {
-    const bool data = is_data(frame.shape());
-    const Bytes wire = wire_of(frame);
-    const int priority = frame.priority();
     const Bytes stored = wire - preamble_and_gap;
     const bool stopped = (in.stopping >> priority & 1) != 0;
     bool over = false;
     if (stopped || !node.buffer->admit_surely(in.local, priority, out.local, stored))
         [[unlikely]] {
-        if (!by_credits() && !admit(worker, node, in, priority, out, stored)) return false;
+        if (!by_credits() && !admit(worker, node, in, priority, out, stored)) {
+            if (whole) {
+                drop(worker, out, frame, wire, Cause::buffer);
+            } else {
+                in.in.amend(frame.body);
+            }
+            return;
+        }
         over = !by_credits() && !stopped && node.buffer->over(in.local, priority);
     }
     frame.next_hop();
@@ -73,7 +70,6 @@ bool Core::place_head(Worker& worker, CoreNode& node, CorePort& in, CorePort& ou
     } else if (!out.busy()) {
         serve(worker, node, out);
     }
-    return true;
 }
 
 // Counts the frame, when its group is stopped or some limit is near, with all memory that is free
