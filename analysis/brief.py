@@ -6,6 +6,8 @@ It holds what the first printed page of the report holds, and how to get the res
 from analysis import culprit
 from analysis.baseline import baseline
 from analysis.breakdown import Breakdown
+from analysis.breakeven import breakeven
+from analysis.economics import token_costs
 from analysis.loss import table as losses
 from analysis.markdown import escaped, folded, table
 from analysis.result import Result, requirements, told_blames
@@ -29,7 +31,8 @@ def brief(found: Result) -> str:
     parts.append("\n".join(f"- {escaped(line)}" for line in found.verdict.sentences))
     parts.append(table(("requirement", "asked", "the choice"), requirements(found)))
     given = (found.samples, found.summaries, study)
-    parts += [_open(told) for told in (knees(*given), losses(*given)) if told.rows]
+    paid = token_costs(found.samples, study), breakeven(found.samples, study)
+    parts += [_open(told) for told in (knees(*given), losses(*given), *paid) if told.rows]
     parts.append(_alternatives(found))
     against = baseline(found.samples, study, found.base)
     if against.rows:

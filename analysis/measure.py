@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from analysis.breakdown import handoff_parts
 from analysis.caching import known
+from analysis.economics import bill, token_cost
 from analysis.error import SummaryError
 from analysis.fairness import fairness
 from analysis.handoff import window_ps
@@ -33,7 +34,7 @@ from analysis.record import Cell, StudyManifest
 from analysis.service import attained, attainment, density, goodput_per_s
 from analysis.summary import Sample
 from analysis.throughput import Throughput, throughput
-from analysis.wording import duration, percent
+from analysis.wording import duration, money, percent
 
 Floats = NDArray[np.float64]
 OfSeed = Callable[[Sample, int, StudyManifest], float]
@@ -49,6 +50,7 @@ class Unit(Enum):
     COUNT = "count"
     RATE = "rate"
     DENSITY = "density"
+    MONEY = "money"
 
     def show(self, value: float) -> str:
         """The number for people, with its sign.
@@ -61,6 +63,8 @@ class Unit(Enum):
             return sign + duration(size)
         if self is Unit.SHARE:
             return sign + percent(size)
+        if self is Unit.MONEY:
+            return sign + money(size)
         if self is Unit.COUNT:
             return f"{value:,.0f}" if value == round(value) else f"{value:,.3g}"
         number = f"{value:,.0f}" if size >= 1000 else f"{value:.3g}"
@@ -119,6 +123,11 @@ def _attained(sample: Sample, study: StudyManifest) -> Estimate | None:
     met = [attained(cell, study) for cell in sample.cells]
     counts = [len(part) for part in met]
     return share_interval([int(part.sum()) for part in met], counts) if sum(counts) else None
+
+
+def _token_cost(sample: Sample, study: StudyManifest) -> Estimate | None:
+    found = bill(sample, study)
+    return found.usd if found is not None else None
 
 
 def _handed(column: str, whole: str) -> OfSeed:
@@ -239,6 +248,13 @@ _PLAIN: Final = (
         Unit.DENSITY,
         lambda sample, at, study: density(sample.cells[at], study),
         more_is_worse=False,
+    ),
+    Measure(
+        "token_cost",
+        "US dollars a million output tokens within the objectives",
+        Unit.MONEY,
+        lambda sample, at, study: token_cost(sample.cells[at], study),
+        _token_cost,
     ),
     *(_through(each.name) for each in fields(Throughput)),
     Measure(

@@ -6,9 +6,11 @@ from typing import TYPE_CHECKING, Any, Final
 from analysis import wording
 from analysis.baseline import SAME, baseline
 from analysis.breakdown import breakdowns
+from analysis.breakeven import breakeven
 from analysis.caching import caching
 from analysis.culprit import ranking
 from analysis.deed import deeds
+from analysis.economics import token_costs
 from analysis.failure import failures
 from analysis.latency import latency
 from analysis.loss import table as losses
@@ -67,6 +69,7 @@ def page(found: Result, figures: Sequence["Plot"], images: Mapping[str, bytes]) 
     waited = [one for one in (latency(found.samples),) if one.rows]
     served = (
         *(tallies(found.samples), service(found.samples, manifest), throughputs(found.samples)),
+        *(token_costs(found.samples, manifest), breakeven(found.samples, manifest)),
         *(gpus(found.samples), memory(found.samples)),
         *(caching(found.samples), failures(found), deeds(found.samples)),
         *(requests_by_class(sample, manifest) for sample in closest(found)),

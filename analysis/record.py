@@ -22,6 +22,7 @@ from analysis.disk import sync_directory, write_synced
 from analysis.error import RecordError
 from analysis.observed import BESIDE
 from analysis.parquet import decoded, encoded
+from analysis.price import PriceFact
 from traffic.emulator import Table
 from traffic.record.book import MOMENTS
 
@@ -136,7 +137,8 @@ class CellManifest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
     ``fabric`` and ``policy`` are the labels that readers see. ``warmup_requests`` counts the first
     arrivals to be left out. ``impossible`` is the one-line reason of a cell that could not run;
-    such a cell has no tables. ``digest`` is filled in by `write_cell`.
+    such a cell has no tables. ``price`` is what it is paid by, where the scenario says so.
+    ``digest`` is filled in by `write_cell`.
     """
 
     cell: str
@@ -153,6 +155,7 @@ class CellManifest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     totals: dict[str, int] = {}
     notes: list[str] = []
     impossible: str | None = None
+    price: PriceFact | None = None
     digest: dict[str, str] = {}
     schema: int = SCHEMA
 

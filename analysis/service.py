@@ -61,6 +61,17 @@ def goodput_per_s(cell: Cell, study: StudyManifest) -> float:
     return offered_per_s(cell) * attainment(cell, study)
 
 
+def tokens_per_s(cell: Cell, study: StudyManifest) -> float:
+    """Output tokens of requests within objectives, per second of arrivals; NaN without objectives.
+
+    The rate offered x the mean of their tokens over all counted requests.
+    """
+    output = after_warmup(cell)["output_tokens"]
+    if (study.ttft_ps is None and study.tpot_ps is None) or not len(output):
+        return nan
+    return offered_per_s(cell) * float(output[attained(cell, study)].sum()) / len(output)
+
+
 def density(cell: Cell, study: StudyManifest) -> float:
     """Effective compute density: output tokens of requests within objectives per GPU-second.
 
@@ -68,11 +79,5 @@ def density(cell: Cell, study: StudyManifest) -> float:
     fabric is a GPU with its NIC). NaN without facts on the fabric.
     """
     facts = cell.manifest.facts
-    if facts is None or (study.ttft_ps is None and study.tpot_ps is None):
-        return nan
-    gpus = facts.prefill + facts.decode
-    output = after_warmup(cell)["output_tokens"]
-    if not (gpus and len(output)):
-        return nan
-    mean = float(output[attained(cell, study)].sum()) / len(output)
-    return offered_per_s(cell) * mean / gpus
+    gpus = facts.prefill + facts.decode if facts is not None else 0
+    return tokens_per_s(cell, study) / gpus if gpus else nan

@@ -10,7 +10,7 @@ from math import isfinite, nan
 
 import numpy as np
 
-from analysis import backlog, loss, sweep, warmup
+from analysis import backlog, breakeven, loss, sweep, warmup
 from analysis.condition import Case, Condition, at, cases, conditions, everywhere
 from analysis.interval import needed
 from analysis.matter import fabric_matters, policy_matters
@@ -65,6 +65,7 @@ def verdict(study: Study, parts: Sequence[Sample], rows: Sequence[Summary]) -> V
         fabric_matters(parts, rows, manifest),
         policy_matters(parts, rows, manifest),
         *waiting(parts, manifest),
+        *breakeven.sentences(parts, manifest),
         *_estimates(rows, emulated(study)),
         *_warnings(study, rows),
         *warmup.notices(parts),

@@ -33,9 +33,11 @@ from kvfabric.demand import demand_of
 from kvfabric.limit import not_modelled
 from kvfabric.load import Study
 from kvfabric.policy import is_code, kind_of
+from kvfabric.price import price_of
 from kvfabric.request import RequestsPart
 from kvfabric.run import CellJob, fabric_fact, run_cell
 from kvfabric.scenario import Scenario
+from kvfabric.source import located
 from kvfabric.sweep import sweep
 from topo.error import KvfabricError
 from topo.intake import Intake
@@ -75,8 +77,10 @@ def jobs_of(study: Study) -> list[CellJob]:
             read.add(wanted)
         ready, facts = stages[key]
         reason = impossible(scenario, source, ready)
+        with located(source, "cost"):
+            price = price_of(scenario, ready.placed, facts.cost_usd)
         jobs += [
-            CellJob(alternative, ready, facts, reason, seed, digest)
+            CellJob(alternative, ready, facts, reason, seed, digest, price)
             for seed in range(1, scenario.run.seeds + 1)
         ]
     if all(job.impossible for job in jobs):

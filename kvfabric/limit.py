@@ -14,6 +14,10 @@ _ALWAYS = (
     "Cost is a model of switches and the links between them; NICs and host cables are left out, "
     "being equal in every alternative.",
 )
+_PRICES = (
+    "Tokens are paid by GPU hours, switches and the links between them; power and NICs of the "
+    "fabric, and people, are left out where the prices of `cost` do not hold them."
+)
 _PACKET = (
     "Switches forward over equal-cost shortest paths; no virtual channels, "
     "flowlets, spray or adaptive routing; a host never pauses its switch.",
@@ -126,6 +130,7 @@ def not_modelled(scenario: Scenario) -> list[str]:
         else "Nothing but hand-offs"
         + (" and the pool of prefix blocks" if _pooled(scenario) else "")
         + " crosses the fabric.",
+        *(() if scenario.cost is None else (_PRICES,)),
         *_of_faults(scenario),
         _DEATHS if befalls(scenario) else "No instance fails.",
         *(_FLUID if scenario.run.emulator == "fluid" else _of_packets(scenario.network)),

@@ -9,6 +9,7 @@ import numpy as np
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
+from analysis.price import PriceFact
 from analysis.record import FLOWS, PORTS, Cell, CellManifest, FabricFact, cell_id
 from emulate.fluid import FluidEmulator
 from kvfabric.background import background_told
@@ -30,6 +31,7 @@ from kvfabric.network import network_told
 from kvfabric.observed import observed
 from kvfabric.override import overrides_told
 from kvfabric.policy import policy_told
+from kvfabric.price import prices_told
 from kvfabric.scenario import Scenario
 from kvfabric.serving import serving_told
 from topo.bom import bom
@@ -51,7 +53,8 @@ from traffic.serving.run import Outcome, serve_all
 class CellJob:
     """What one cell needs: the alternative, what it stands on, its seed, and the study's digest.
 
-    ``impossible`` is the one-line reason why it cannot run, or None.
+    ``impossible`` is the one-line reason why it cannot run, or None; ``price`` what it is paid by,
+    where the scenario says so.
     """
 
     alternative: Alternative
@@ -60,6 +63,7 @@ class CellJob:
     impossible: str | None
     seed: int
     scenario_sha256: str
+    price: PriceFact | None = None
 
     @property
     def cell(self) -> str:
@@ -82,6 +86,7 @@ def run_cell(job: CellJob, progress: Callable[[int, int], None] | None = None) -
         settings=settings_of(scenario, ready),
         warmup_requests=scenario.warmup_requests,
         impossible=job.impossible,
+        price=job.price,
     )
     if job.impossible is not None:
         return Cell(manifest)
@@ -315,6 +320,8 @@ def settings_of(scenario: Scenario, ready: Stage) -> dict[str, str]:
     }
     if scenario.cache is not None:
         told["prefix caches"] = cache_told(scenario.cache)
+    if scenario.cost is not None:
+        told["prices"] = prices_told(scenario)
     if befalls(scenario):
         told["failover"] = failover_told(scenario.failover)
     if scenario.run.emulator == "fluid":

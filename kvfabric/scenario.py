@@ -272,6 +272,21 @@ class SloPart(Part, frozen=True):
     tpot: Duration | None = None
 
 
+class CostPart(Part, frozen=True):
+    """What serving is paid by, in US dollars; without it nothing is said of the cost of tokens.
+
+    ``gpu_usd_per_hour`` is for a GPU in use, one price or one by GPU name. The fabric, at the price
+    of ``fabric_usd`` or the neutral model of `topo.bom`, is paid off over ``life_years``, of which
+    it is used the share ``utilisation``. Five years is what Amazon's annual report for 2024 says of
+    a part of its servers and networking equipment; both defaults are assumptions.
+    """
+
+    gpu_usd_per_hour: Positive | dict[str, Positive]
+    fabric_usd: Positive | None = None
+    life_years: Positive = 5.0
+    utilisation: Share = written(Share, "100%")
+
+
 class RunPart(Part, frozen=True):
     """How often and how long, and by which emulator."""
 
@@ -307,6 +322,7 @@ class Scenario(Part, frozen=True):
     faults: tuple[FaultPart, ...] = ()
     failover: FailoverPart = msgspec.field(default_factory=FailoverPart)
     slo: SloPart = msgspec.field(default_factory=SloPart)
+    cost: CostPart | None = None
     run: RunPart = msgspec.field(default_factory=RunPart)
 
     @property

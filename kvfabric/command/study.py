@@ -193,6 +193,7 @@ def tell(place: Path, asserted: tuple[str, ...] = (), base: str | None = None) -
     _policies(found)
     if found.blames:
         _blame(found)
+    _tokens(found)
     _cache(found)
     _deeds(found)
     _failures(found)
@@ -263,6 +264,20 @@ def _losses(found: "Result", most: int = 4) -> None:
         print_table(f"losses, N-1: {alternative}", columns, rows, wide=120)
     if len(tables) > most:
         click.echo(f"of {len(tables) - most} more alternatives: see the report")
+
+
+def _tokens(found: "Result") -> None:
+    """What tokens cost, and whether disaggregating is worth it, where there are prices."""
+    from analysis.breakeven import breakeven
+    from analysis.economics import short, token_costs
+    from kvfabric.table import print_table
+
+    given = (found.samples, found.study.manifest)
+    costs, against = token_costs(*given), breakeven(*given)
+    if costs.rows:
+        print_table("token cost", *short(costs), wide=120)
+    if against.rows:
+        print_table("is disaggregating worth it?", against.columns, against.rows, wide=120)
 
 
 def _cache(found: "Result") -> None:
