@@ -3,7 +3,9 @@
 The time of every instance, from the first arrival to the last finish (warm-up included: GPUs are
 paid for from the start), is cut into parts that add up to it exactly. A prefill instance works
 while a prompt runs on it, loads while one that has its turn waits for blocks of a prefix cache, and
-is idle otherwise. A decode instance works while at least one sequence
+is idle otherwise. A part of its work is lost as well: prompts computed again that an instance of
+the service had computed before, which a prefix cache missed (`traffic.cache.tally`). A decode
+instance works while at least one sequence
 decodes. Where none does, the first of these that holds names the cause:
 
 - network: a hand-off to it has been released and has not arrived;
@@ -29,7 +31,10 @@ CAUSES = ("network", "memory", "start", "idle")
 
 @dataclass(frozen=True, slots=True)
 class GpuTime:
-    """GPU-seconds of both pools; ``decode_lost`` has one value for each of `CAUSES`."""
+    """GPU-seconds of both pools; ``decode_lost`` has one value for each of `CAUSES`.
+
+    ``prefill_again`` is the part of ``prefill_work`` that computed again what was known once.
+    """
 
     prefill: float
     prefill_work: float
@@ -37,6 +42,12 @@ class GpuTime:
     decode_work: float
     decode_lost: tuple[float, ...]
     prefill_load: float = 0.0
+    prefill_again: float = 0.0
+
+    @property
+    def lost_to_misses(self) -> float:
+        """The share of prefill GPU time that computed again what was known once."""
+        return self.prefill_again / self.prefill if self.prefill else np.nan
 
     @property
     def lost_to_network(self) -> float:
@@ -99,6 +110,7 @@ def gpu_time(cell: Cell) -> GpuTime | None:
         covered[0] * each[1],
         tuple(part * each[1] for part in lost),
         loaded * each[0],
+        totals.get("cache.again_ps", 0) * each[0],
     )
 
 

@@ -21,6 +21,7 @@ from analysis.economics import bill, token_cost
 from analysis.error import SummaryError
 from analysis.fairness import fairness
 from analysis.handoff import window_ps
+from analysis.idle import gpu_time
 from analysis.innocence import innocent_share
 from analysis.interval import (
     Estimate,
@@ -168,6 +169,11 @@ def _cell(share: Callable[[Cell], float]) -> OfSeed:
     return lambda sample, at, _: share(sample.cells[at])
 
 
+def _missed(cell: Cell) -> float:
+    found = gpu_time(cell) if "cache.prompt_tokens" in cell.manifest.totals else None
+    return found.lost_to_misses if found is not None else nan
+
+
 def _through(name: str) -> Measure:
     def of_seed(sample: Sample, at: int, _: StudyManifest) -> float:
         return float(getattr(throughput(sample.cells[at]), name))
@@ -263,6 +269,9 @@ _PLAIN: Final = (
         Unit.SHARE,
         _cell(known),
         more_is_worse=False,
+    ),
+    Measure(
+        "computed_again", "prefill GPU time that a prefix cache missed", Unit.SHARE, _cell(_missed)
     ),
     Measure("hbm_mean", "KV memory held, mean over time and instances", Unit.SHARE, _cell(held)),
     Measure("hbm_peak", "KV memory held, peak of the fullest instance", Unit.SHARE, _cell(peak)),

@@ -7,6 +7,7 @@ busiest and most paused, since a picture cannot be read aloud.
 
 from collections.abc import Callable, Mapping, Sequence
 from math import isnan
+from typing import Final
 
 import numpy as np
 
@@ -23,6 +24,18 @@ from analysis.wording import NONE, name, percent, times
 from topo.unit import show_size
 
 _PORTS = 5
+_CACHED: Final = {
+    "prefill_load": (
+        "prefill: loads",
+        "Loads are those of prefix caches that a prompt waited for at its turn. ",
+    ),
+    "prefill_again": (
+        "of it: again",
+        "Again, a part of prefill at work: what some instance had computed before, and no prefix "
+        "cache had at hand. ",
+    ),
+}
+"""Columns of prefill instances that have prefix caches, and what they say."""
 
 
 def service(samples: Sequence[Sample], study: StudyManifest) -> Breakdown:
@@ -50,24 +63,21 @@ def gpus(samples: Sequence[Sample]) -> Breakdown:
         (sample, [each for cell in sample.cells if (each := gpu_time(cell)) is not None])
         for sample in _ran(samples)
     ]
-    loads = any(each.prefill_load for _, found in held for each in found)
+    every = [each for _, found in held for each in found]
+    more = [column for column in _CACHED if any(getattr(each, column) for each in every)]
     rows = [
-        (sample.fabric, sample.policy, *_shares(found, loads)) for sample, found in held if found
+        (sample.fabric, sample.policy, *_shares(found, more)) for sample, found in held if found
     ]
     return Breakdown(
         "GPU time",
         "Shares of each pool's GPU time from the first arrival to the last finish. "
-        + (
-            "Loads are those of prefix caches that a prompt waited for at its turn. "
-            if loads
-            else ""
-        )
+        + "".join(_CACHED[column][1] for column in more)
         + "A decode "
         "instance is at work while any sequence decodes; else its time is lost to the first that "
         "holds: a hand-off under way to it (network), a request waiting for memory, a ready cache "
         "waiting for a step or slot, or nothing bound for it.",
         (
-            *("fabric", "policy", "prefill at work", *(("prefill: loads",) if loads else ())),
+            *("fabric", "policy", "prefill at work", *(_CACHED[column][0] for column in more)),
             *("decode at work", "decode: network"),
             *("decode: memory", "decode: start", "decode: nothing to do"),
         ),
@@ -168,13 +178,14 @@ def _by_port(sample: Sample) -> tuple[list[str], np.ndarray, np.ndarray]:
     return [str(each) for each in first["name"]], busy, paused
 
 
-def _shares(found: Sequence[GpuTime], loads: bool) -> list[str]:
+def _shares(found: Sequence[GpuTime], more: Sequence[str]) -> list[str]:
     prefill, decode = (sum(getattr(each, pool) for each in found) for pool in ("prefill", "decode"))
     work = sum(each.prefill_work for each in found), sum(each.decode_work for each in found)
     lost = np.sum([each.decode_lost for each in found], axis=0).tolist()
     told = [work[0] / prefill if prefill else np.nan]
-    if loads:
-        told.append(sum(each.prefill_load for each in found) / prefill if prefill else np.nan)
+    for column in more:
+        whole = sum(getattr(each, column) for each in found)
+        told.append(whole / prefill if prefill else np.nan)
     told += [part / decode if decode else np.nan for part in (work[1], *lost)]
     return [percent(share) for share in told]
 

@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 
 from analysis.idle import CAUSES, gpu_time, union_ps
 from analysis.record import Cell, FabricFact
+from analysis.summary import Sample
+from analysis.use import gpus
 from topo.unit import PS_PER_S as S
 
 Rows = Callable[..., Cell]
@@ -41,7 +43,7 @@ def test_one_request_on_one_gpu_each_by_hand(make_rows: Rows) -> None:
     cell = make_rows([life(0, 1, 3, 4, 9, 11, 20)], facts=facts(1, 1))
     found = gpu_time(cell)
     assert found is not None
-    assert astuple(found) == (20.0, 2.0, 20.0, 9.0, (5.0, 1.0, 2.0, 3.0), 0.0)
+    assert astuple(found) == (20.0, 2.0, 20.0, 9.0, (5.0, 1.0, 2.0, 3.0), 0.0, 0.0)
     assert dict(zip(CAUSES, found.decode_lost, strict=True))["network"] == 5.0
     assert found.lost_to_network == 0.25
     assert found.work == 11 / 40
@@ -63,6 +65,17 @@ def test_an_instance_of_four_gpus_weighs_four(make_rows: Rows) -> None:
     assert (found.prefill, found.prefill_work) == (20.0, 4.0)
     assert (found.decode, found.decode_work) == (80.0, 20.0)
     assert found.decode_lost == (4.0, 0.0, 0.0, 56.0)
+
+
+def test_what_a_cache_missed_is_a_part_of_the_work(make_rows: Rows) -> None:
+    totals = {"prefill_instances": 2, "decode_instances": 2, "cache.again_ps": 3 * S}
+    cell = make_rows([life(0, 0, 4, 4, 5, 5, 10)], facts=facts(4, 2), totals=totals)
+    found = gpu_time(cell)
+    assert found is not None
+    assert (found.prefill, found.prefill_work, found.prefill_again) == (40.0, 8.0, 6.0)
+    assert found.lost_to_misses == 6 / 40
+    (row,) = gpus([Sample("f", "p", (cell,), (), (), None)]).rows
+    assert row[2:4] == ("20 %", "15 %")
 
 
 def test_a_request_that_ends_with_its_prefill_binds_no_decode(make_rows: Rows) -> None:

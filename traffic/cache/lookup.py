@@ -70,6 +70,15 @@ def prompt_ps(time: StepTime, tokens: int, cached: int) -> int:
     return time.mixed_ps(0, 0, 0, [(cached, tokens - cached)])
 
 
+def count_first(blocks: Sequence[int], among: Container[int]) -> int:
+    """How many of the first blocks are all there.
+
+    >>> count_first([3, 4, 5, 6], {3, 4, 6})
+    2
+    """
+    return next((i for i, block in enumerate(blocks) if block not in among), len(blocks))
+
+
 class Lookup:
     """Looks prompts up; ``times`` and ``own`` tiers are by instance.
 
@@ -167,5 +176,8 @@ class Lookup:
     def expected_ps(self, request: int, tokens: int, instance: int) -> int:
         """What the prompt would take on an instance with what lies there now, the pool left out."""
         blocks, where = self.usable(request, tokens), self._own[instance].where
-        held = next((i for i, block in enumerate(blocks) if block not in where), len(blocks))
+        return self.rest_ps(tokens, count_first(blocks, where), instance)
+
+    def rest_ps(self, tokens: int, held: int, instance: int) -> int:
+        """What a prompt takes on an instance to which its first ``held`` blocks cost nothing."""
         return prompt_ps(self._times[instance], tokens, held * self._tokens)

@@ -25,7 +25,7 @@ from functools import partial
 
 from traffic.cache.hierarchy import Hierarchy, Left
 from traffic.cache.holding import Holding
-from traffic.cache.lookup import Blocks, Found, Lookup
+from traffic.cache.lookup import Blocks, Found, Lookup, count_first
 from traffic.cache.remote import Remote, Transfer
 from traffic.cache.shelf import NEVER
 from traffic.cache.tally import Tally
@@ -96,6 +96,7 @@ class PromptCache:
         self._ahead: dict[int, _Ahead] = {}
         self._reading: dict[int, tuple[Transfer, Callable[[int], None]]] = {}
         self._soonest = NEVER
+        self._computed: set[int] = set()
 
     def expected_ps(self, request: int, tokens: int, instance: int) -> int:
         """What the prompt would take on an instance with what lies there now, the pool left out."""
@@ -118,7 +119,7 @@ class PromptCache:
         """The prompt's turn has come; ``computed`` is called now, or when its reads are done."""
         ahead = self._ahead.pop(request, None)
         found = self._find(request, tokens, instance, now, ahead)
-        self._count(request, tokens, found)
+        self._count(request, tokens, found, instance)
         if ahead is None:
             transfer, load = self._ask(request, found, instance, now), found.load_ps
         else:
@@ -140,7 +141,7 @@ class PromptCache:
         """The prompt is given to an instance that serves others meanwhile; ``joins`` is called when
         what lies there of it is loaded."""
         found = self._find(request, tokens, instance, now)
-        self._count(request, tokens, found)
+        self._count(request, tokens, found, instance)
         loaded = self._loaded_ps(found, instance, now)
         transfer = self._ask(request, found, instance, now)
         self._wait(request, transfer, partial(self._joins, request, found, loaded, now, joins), now)
@@ -226,6 +227,7 @@ class PromptCache:
         """The prompt is computed: keep its whole blocks, and write what the pool is to have."""
         blocks = self._lookup.whole(request, tokens)
         own, remote, pool = self._own[instance], self._remote, self._rules.pool
+        self._computed.update(blocks)
         self._soonest = min(self._soonest, now + self._rules.lifetime_ps)
         left = own.keep(blocks, now)
         if remote is None or pool is None:
@@ -255,7 +257,7 @@ class PromptCache:
         self._own[instance].clear()
         self._loading[instance] = 0
 
-    def _count(self, request: int, tokens: int, found: Found) -> None:
+    def _count(self, request: int, tokens: int, found: Found, instance: int) -> None:
         sums, tally = self._tally.sums, self._tally
         tally.note("prompt_tokens", request, tokens)
         for place, tier in enumerate(self._rules.tiers):
@@ -269,6 +271,10 @@ class PromptCache:
         sums["declined_bytes"] += found.declined * self._size
         sums["missed_bytes"] += (looked - found.declined - used) * self._size
         sums["saved_ps"] += found.whole_ps - found.took_ps
+        once = count_first(found.blocks, self._computed)
+        if once > used:
+            sums["again_tokens"] += (once - used) * self._tokens
+            sums["again_ps"] += found.took_ps - self._lookup.rest_ps(tokens, once, instance)
 
     def sums(self) -> None:
         """Add what the tiers did to the tally, at the end of a run."""

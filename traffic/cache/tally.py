@@ -5,7 +5,9 @@ but the last token are looked up, and
 
     looked up = hits in each tier + declined (found, but sooner computed) + missed
 
-so that hit rates over what was looked up add up to what was saved.
+so that hit rates over what was looked up add up to what was saved. Of what was not a hit some had
+been computed before, by any instance of the service: ``again_tokens`` count the first such blocks
+of every prompt, and ``again_ps`` the prefill time that having them at hand would have saved.
 """
 
 from array import array
