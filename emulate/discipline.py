@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final, Literal
 
+from emulate.bound import MOST_BYTES, MOST_WAIT_PS, MOST_WAY_PS, refuse_beyond
 from emulate.headroom import RULES
 from emulate.marking import PROFILES, Threshold
 from topo.error import KvfabricError
@@ -35,6 +36,7 @@ class Watchdog:
 
     def __post_init__(self) -> None:
         for name, value in (("detect", self.detect_ps), ("restore", self.restore_ps)):
+            refuse_beyond(DisciplineError, f"watchdog {name}", value, MOST_WAIT_PS, "ps")
             if value <= 0:
                 raise DisciplineError(f"watchdog {name} {value} ps: must be above 0; write 200ms")
 
@@ -83,6 +85,15 @@ class Discipline:
     weights: tuple[int, ...] = (1,) * PRIORITIES
 
     def __post_init__(self) -> None:
+        headroom = 0 if isinstance(self.headroom, str) else self.headroom
+        for name, whole, most, unit in (
+            ("headroom", headroom, MOST_BYTES, "B"),
+            ("xon_offset", self.xon_offset_bytes, MOST_BYTES, "B"),
+            ("reserve", self.reserve_bytes, MOST_BYTES, "B"),
+            ("response", self.response_ps or 0, MOST_WAY_PS, "ps"),
+            ("deadlock", self.deadlock_ps, MOST_WAIT_PS, "ps"),
+        ):
+            refuse_beyond(DisciplineError, name, whole, most, unit)
         if isinstance(self.headroom, str) and self.headroom not in RULES:
             raise DisciplineError(
                 f"headroom {self.headroom!r}: no such rule; write {', '.join(RULES)} or the bytes"

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
+from emulate.bound import MOST_BYTES, refuse_beyond
 from topo.error import KvfabricError
 
 
@@ -29,6 +30,8 @@ class Threshold:
     pmax: float
 
     def __post_init__(self) -> None:
+        refuse_beyond(MarkingError, "kmin", self.kmin_bytes, MOST_BYTES, "B")
+        refuse_beyond(MarkingError, "kmax", self.kmax_bytes, MOST_BYTES, "B")
         if not 0 <= self.kmin_bytes <= self.kmax_bytes:
             raise MarkingError(
                 f"kmin {self.kmin_bytes} B, kmax {self.kmax_bytes} B: write 0 <= kmin <= kmax"

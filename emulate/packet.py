@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from emulate import _engine
+from emulate.bound import MOST_BYTES, MOST_WAIT_PS, refuse_beyond
 from emulate.discipline import PRIORITIES, Discipline
 from emulate.fault import Fault, fault_settings
 from emulate.setting import (
@@ -90,6 +91,7 @@ class PacketEmulator:
             raise KvfabricError(f"seed {seed}: write a whole number from 0 to 2^64 - 1")
         if tick_ps < 1:
             raise KvfabricError(f"observation tick {tick_ps} ps: must be above 0; write 10us")
+        refuse_beyond(KvfabricError, "observation tick", tick_ps, MOST_WAIT_PS, "ps")
         self._now_ps = 0
         self._tick_ps = tick_ps
         self._hosts = np.array([n.kind is Kind.HOST for n in fabric.nodes], np.bool_)
@@ -99,6 +101,7 @@ class PacketEmulator:
         rules = in_effect(self.discipline, self.transport)
         headroom = port_headroom(fabric, rules, self.transport)
         for port, size in (headrooms or {}).items():
+            refuse_beyond(KvfabricError, f"headroom of port {port}", size, MOST_BYTES, "B")
             headroom[port] = size
         refuse_buffers(fabric, rules, self.transport, headroom)
         refuse_storms(rules, faults)

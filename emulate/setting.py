@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from emulate import _engine
+from emulate.bound import MOST_BYTES, MOST_WAY_PS, refuse_beyond
 from emulate.discipline import PRIORITIES, Discipline, DisciplineError
 from emulate.fault import Fault, FaultError
 from emulate.headroom import headroom_bytes, response_ps
@@ -32,13 +33,21 @@ _LEAST_RATE_BPS: Final = 10**6
 
 
 def refuse_rates(fabric: Fabric) -> None:
-    """Raise `KvfabricError` for a link whose rate picoseconds a byte cannot tell."""
+    """Raise `KvfabricError` for a link whose rate picoseconds a byte cannot tell, or a cable, a
+    pipeline or a memory beyond what the engines count."""
     for link in fabric.links:
         if not _LEAST_RATE_BPS <= link.rate_bps <= _MOST_RATE_BPS:
             raise KvfabricError(
                 f"link {link.index} rate {show_rate(link.rate_bps)}: the packet engine takes "
                 "1 Mbps to 8 Tbps"
             )
+        refuse_beyond(KvfabricError, f"link {link.index} delay", link.delay_ps, MOST_WAY_PS, "ps")
+    for node in fabric.nodes:
+        if node.switch is not None:
+            name = f"switch {node.name!r}"
+            latency, buffer = node.switch.latency_ps, node.switch.buffer_bytes
+            refuse_beyond(KvfabricError, f"{name} latency", latency, MOST_WAY_PS, "ps")
+            refuse_beyond(KvfabricError, f"{name} buffer", buffer, MOST_BYTES, "B")
 
 
 def in_effect(discipline: Discipline, transport: Transport) -> Discipline:
@@ -137,6 +146,7 @@ def refuse_buffers(
                 f"its buffer of {buffer} B and leave no room for a frame; write a larger buffer, "
                 "shorter cables or another headroom rule"
             )
+        _refuse_threshold(f"switch {node.name!r}", discipline, buffer)
         highest = discipline.alpha * (buffer - kept)
         if discipline.protected and discipline.xon_offset_bytes >= highest:
             raise DisciplineError(
@@ -163,10 +173,21 @@ def route_columns(routes: Routes) -> Columns:
     }
 
 
+def _refuse_threshold(name: str, discipline: Discipline, buffer: int) -> None:
+    """A threshold is alpha, in 65536ths, times free memory, in 64 bits."""
+    for alpha in (discipline.alpha, discipline.egress_alpha):
+        if alpha * buffer > MOST_BYTES:
+            raise DisciplineError(
+                f"{name}: alpha {alpha:g} of its buffer of {buffer} B is above {MOST_BYTES} B, the "
+                "largest threshold; write a smaller buffer or alpha"
+            )
+
+
 def _refuse_receiver(
     host: str, headroom: int, frame: int, discipline: Discipline, buffer: int
 ) -> None:
     kept = (int(headroom) + discipline.reserve_bytes) * len(discipline.protected)
+    _refuse_threshold(f"receive_buffer of host {host!r}", discipline, buffer)
     if kept + frame > buffer:
         raise TransportError(
             f"receive_buffer {buffer} B: headrooms and reserves of the NIC of host {host!r} need "

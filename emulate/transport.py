@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Final, Literal
 
+from emulate.bound import MOST_BYTES, MOST_COUNT, MOST_WAIT_PS, refuse_beyond
 from topo.error import KvfabricError
 from topo.unit import PS_PER_US
 
@@ -225,6 +226,18 @@ class Transport:
     cnp_interval_ps: int | None = None
 
     def __post_init__(self) -> None:
+        gap = 0 if self.cnp_interval_ps is None else self.cnp_interval_ps
+        for name, value, most, unit in (
+            ("rto", self.rto_ps, MOST_WAIT_PS, "ps"),
+            ("issue", self.issue_ps, MOST_WAIT_PS, "ps"),
+            ("cnp_interval", gap, MOST_WAIT_PS, "ps"),
+            ("receive_buffer", self.receive_buffer, MOST_BYTES, "B"),
+            ("credits", self.credits, MOST_BYTES, "B"),
+            ("ack_every", self.ack_every, MOST_COUNT, "packets"),
+            ("window", self.window, MOST_COUNT, "packets"),
+            ("send_queue", self.send_queue, MOST_COUNT, "descriptors"),
+        ):
+            refuse_beyond(TransportError, name, value, most, unit)
         if self.kind not in ("rocev2", "infiniband"):
             raise TransportError(f"transport {self.kind!r}: write rocev2 or infiniband")
         if self.control not in ("dcqcn", "none"):

@@ -49,6 +49,10 @@ class Switch:
     buffer_bytes: int = 64 * 2**20
     latency_ps: int = 600_000
 
+    def __post_init__(self) -> None:
+        if self.latency_ps < 0:
+            raise FabricError(f"switch latency {self.latency_ps} ps: must not be negative")
+
 
 @dataclass(frozen=True, slots=True)
 class Node:
