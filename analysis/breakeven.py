@@ -223,7 +223,7 @@ def _load(pair: Rivals) -> str:
         return ""
     return (
         f" Both meet the objectives for {percent(GOAL)} of the requests or more, so that the load "
-        "sets the tokens: at a higher one the answer may be another (`kvfabric goodput`)."
+        "sets the tokens: `kvfabric goodput` tells the cost at the highest that each stands."
     )
 
 

@@ -12,20 +12,17 @@ infinite.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import inf, isfinite, isnan, nan
-from typing import Final
 
 import numpy as np
 
 from analysis.breakdown import Breakdown
+from analysis.goodput import HOUR_S, MILLION
 from analysis.interval import Estimate, mean_interval
 from analysis.price import PriceFact
 from analysis.record import Cell, StudyManifest
 from analysis.service import tokens_per_s
 from analysis.summary import Sample
 from analysis.wording import NONE, between, money
-
-MILLION: Final = 1e6
-HOUR_S: Final = 3600
 
 
 @dataclass(frozen=True, slots=True, eq=False)

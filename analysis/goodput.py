@@ -9,13 +9,13 @@ and a higher one that did not, and every rate outside it that says otherwise.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import ceil, floor, log, log2, log10, sqrt
+from math import ceil, floor, isfinite, log, log2, log10, nan, sqrt
 from typing import Final
 
 from msgspec import Struct
 
 from analysis.interval import Estimate, share_interval
-from analysis.wording import NONE, percent, share_span
+from analysis.wording import NONE, money, percent, share_span
 
 GOAL: Final = 0.9
 """The share of requests that must meet both objectives (DistServe, section 2)."""
@@ -23,17 +23,22 @@ GOAL: Final = 0.9
 DOUBLINGS: Final = 12
 """How often the first rate is doubled, or halved, at most."""
 
+MILLION: Final = 1e6
+HOUR_S: Final = 3600
+
 _DIGITS: Final = 4
 
 COLUMNS: Final = (
     *("fabric", "policy", "goodput (requests/s)", "a GPU", "missed at (requests/s)"),
     *("attainment", "attainment there", "there: late TTFT, late TPOT, unserved"),
+    "$ a million tokens",
 )
 
 
 class Trial(Struct, frozen=True, kw_only=True):
     """One rate and seed: requests counted (after warm-up), and how many met both objectives.
 
+    ``tokens`` are the output tokens of those that met, None in trials that did not count them.
     Of the others ``unserved`` were rejected or not finished, ``late_first`` and ``late_token``
     missed the objective for TTFT and for TPOT, maybe both.
     """
@@ -45,6 +50,7 @@ class Trial(Struct, frozen=True, kw_only=True):
     unserved: int
     late_first: int
     late_token: int
+    tokens: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +65,13 @@ class Point:
         """The share that met both objectives, with its 95 % interval over the seeds."""
         return share_interval([t.met for t in self.trials], [t.counted for t in self.trials])
 
+    @property
+    def tokens_per_s(self) -> float:
+        """Output tokens of requests that met both objectives, a second; NaN where not counted."""
+        counted = sum(t.counted for t in self.trials)
+        tokens = sum(nan if t.tokens is None else t.tokens for t in self.trials)
+        return self.rate_per_s * tokens / counted
+
     def share(self, name: str) -> float:
         """The share of counted requests that a column of `Trial` counts."""
         counted = sum(int(getattr(t, name)) for t in self.trials)
@@ -67,7 +80,10 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """The rates tried on one alternative, ascending; ``reason`` says why none was, or nothing."""
+    """The rates tried on one alternative, ascending; ``reason`` says why none was, or nothing.
+
+    ``usd_per_hour`` is what GPUs and fabric cost for an hour, NaN without prices.
+    """
 
     fabric: str
     policy: str
@@ -77,6 +93,14 @@ class Search:
     goal: float = GOAL
     precision: float = 0.05
     reason: str = ""
+    usd_per_hour: float = nan
+
+    @property
+    def usd(self) -> float:
+        """US dollars a million output tokens within the objectives at the goodput; NaN without."""
+        low = self.bracket[0]
+        tokens = 0.0 if low is None else HOUR_S * low.tokens_per_s
+        return MILLION * self.usd_per_hour / tokens if tokens else nan
 
     @property
     def met(self) -> dict[float, bool]:
@@ -202,6 +226,7 @@ def row(search: Search) -> tuple[str, ...]:
         shown(high.rate_per_s) if high is not None else NONE,
         *(_attained(point) for point in (low, high)),
         late,
+        money(search.usd) if isfinite(search.usd) else NONE,
     )
 
 
@@ -229,6 +254,18 @@ def sentences(searches: Sequence[Search]) -> list[str]:
         if close:
             names = ", ".join(f"{s.fabric} with {s.policy}" for s in close)
             told.append(f"Within its search's precision of {percent(best.precision)}: {names}.")
+    paid = sorted((s for s in ran if isfinite(s.usd)), key=lambda s: s.usd)
+    if paid:
+        first, last = paid[0], paid[-1]
+        told.append(
+            f"Cheapest a token at its goodput: {first.fabric} with {first.policy}, "
+            f"{money(first.usd)} a million output tokens within the objectives"
+            + (
+                f"; dearest: {last.fabric} with {last.policy}, {money(last.usd)}."
+                if last is not first
+                else "."
+            )
+        )
     unsure = [s for s in ran if any(_across(point, s.goal) for point in s.bracket)]
     if unsure:
         told.append(

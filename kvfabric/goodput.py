@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from dataclasses import replace as replaced
 from importlib.metadata import version
+from math import nan
 from pathlib import Path
 from typing import Final
 
@@ -146,6 +147,7 @@ def _trial(cell: Cell, attempt: Attempt) -> Trial:
         unserved=int((~ended).sum()),
         late_first=int((ended & ~first).sum()),
         late_token=int((ended & ~token).sum()),
+        tokens=int(table["output_tokens"][met].sum()),
     )
 
 
@@ -187,6 +189,7 @@ def _known(
         goal,
         precision,
         first.impossible or "",
+        first.price.usd_per_hour if first.price is not None else nan,
     )
 
 

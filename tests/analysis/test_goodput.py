@@ -101,6 +101,24 @@ def test_a_row_tells_rate_rate_a_gpu_bracket_attainment_and_who_was_late() -> No
     assert sentences([found])[0] == "Highest: 124.2 requests/s on mesh with random."
 
 
+def test_a_token_costs_an_hours_dollars_over_an_hours_tokens_at_the_goodput() -> None:
+    counted = [
+        Trial(
+            rate_per_s=10, seed=seed, counted=100, met=95, unserved=0, late_first=5, late_token=0,
+            tokens=tokens,
+        )
+        for seed, tokens in ((1, 9_000), (2, 11_000))
+    ]  # fmt: skip
+    found = Search("mesh", "random", 8, (Point(10, tuple(counted)),), 10, usd_per_hour=36.0)
+    assert found.points[0].tokens_per_s == 10 * 100
+    assert found.usd == pytest.approx(36 / 3.6)
+    assert dict(zip(COLUMNS, row(found), strict=True))["$ a million tokens"] == "$10"
+    assert any("Cheapest a token at its goodput: mesh" in told for told in sentences([found]))
+    uncounted = search({100: 1.0}, usd_per_hour=36.0)
+    assert row(uncounted)[-1] == "n/a"
+    assert not any("Cheapest a token" in told for told in sentences([uncounted]))
+
+
 def test_exactly_the_goal_is_met() -> None:
     assert search({100: 0.9}).met == {100: True}
     assert search({100: 0.89}).met == {100: False}
