@@ -155,7 +155,7 @@ def breakeven(samples: Sequence[Sample], study: StudyManifest) -> Breakdown:
         for each in rivals(samples, study)
     ]
     return Breakdown(
-        "Is disaggregating worth it?",
+        "Worth of disaggregating",
         "The cheapest disaggregated alternative against the cheapest other: tokens within the "
         "objectives and cost a token, first over second, with intervals over common seeds; and "
         "the price of the first one's fabric at which both cost the same, in proportion to the "
@@ -189,11 +189,13 @@ def _sentence(pair: Rivals) -> str:
         told = "Whether disaggregating is worth it: no difference found in cost a token between"
         return f"{told} {names} ({costs}){_why(pair)}.{_load(pair)}"
     gap, verb = pair.cost.value - 1, "less" if pair.cost.value < 1 else "more"
-    low, high = sorted(abs(end - 1) for end in (pair.cost.low, pair.cost.high))
+    ends = sorted(abs(end - 1) for end in (pair.cost.low, pair.cost.high))
+    low, high = (percent(end) for end in ends)
+    told = f"{low} to {high}" if low != high else "the same in every seed"
     return (
         f"{'Worth' if gap < 0 else 'Not worth'} disaggregating: an output token within the "
         f"objectives costs {percent(abs(gap))} {verb} with {_name(pair.apart)} than with "
-        f"{_name(pair.together)} ({percent(low)} to {percent(high)}, "
+        f"{_name(pair.together)} ({told}, "
         f"{count(pair.seeds, 'common seed')}; {costs}). {_price(pair)}{_load(pair)}"
     )
 

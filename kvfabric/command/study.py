@@ -277,7 +277,7 @@ def _tokens(found: "Result") -> None:
     if costs.rows:
         print_table("token cost", *short(costs), wide=120)
     if against.rows:
-        print_table("is disaggregating worth it?", against.columns, against.rows, wide=120)
+        print_table("worth of disaggregating", against.columns, against.rows, wide=120)
 
 
 def _cache(found: "Result") -> None:

@@ -137,6 +137,7 @@ def test_as_many_tokens_never_pay_for_a_fabric(
     (told,) = sentences(samples, ask)
     assert told.startswith("Not worth disaggregating: ")
     assert "costs 5.0 % more" in told
+    assert "(the same in every seed, 2 common seeds; $117 a million tokens and $111" in told
     assert "No price of the fabric above $0 turns the order." in told
     assert "the load sets the tokens" in told
 
