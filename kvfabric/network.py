@@ -4,19 +4,24 @@ from emulate.discipline import Discipline, Watchdog
 from emulate.marking import Threshold
 from emulate.transport import Transport, TransportError
 from kvfabric.scenario import DisciplinePart, EcnPart, TransportPart, WatchdogPart
-from topo.unit import show_duration, show_rate, show_size
+from topo.unit import show_duration, show_rate, show_size, size
 
 
 def discipline_of(part: DisciplinePart) -> Discipline:
     """The queue discipline of every switch."""
     return Discipline(
         pfc=part.pfc,
-        headroom=part.headroom,
+        headroom=_headroom(part.headroom),
         alpha=float(part.alpha),
         ecn=_marking(part.ecn),
         cut_through=part.cut_through,
         watchdog=_watchdog(part.watchdog),
     )
+
+
+def _headroom(text: str) -> str | int:
+    """A rule's name, or a size."""
+    return size(text) if text[:1].isdigit() else text
 
 
 def _watchdog(part: bool | WatchdogPart) -> Watchdog | None:
@@ -82,7 +87,8 @@ def network_told(rules: Discipline, sender: Transport, nic_bps: int) -> dict[str
     if sender.by_credits:
         lanes = f"{show_size(sender.credits)} for each of 8 virtual lanes of a link"
         return {**told, "credits": lanes, "PFC": "none: credits", "ECN": "none"}
-    pfc = f"on, headroom {rules.headroom}, alpha {rules.alpha:g}" if rules.pfc else "off"
+    room = rules.headroom if isinstance(rules.headroom, str) else show_size(rules.headroom)
+    pfc = f"on, headroom {room}, alpha {rules.alpha:g}" if rules.pfc else "off"
     watched = "none"
     if rules.watchdog is not None:
         times = rules.watchdog.detect_ps, rules.watchdog.restore_ps
