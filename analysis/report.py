@@ -42,6 +42,8 @@ def write_report(directory: Path, found: Result | None = None) -> Path:
     from analysis.plot.style import png, svg
 
     images = {each.name: svg(each) for each in figures}
+    # before the PNGs, which lay the figures out anew: the page points into the SVGs
+    text = page(found, figures, images)
     try:
         (directory / "plots").mkdir(exist_ok=True)
         for each in figures:
@@ -61,7 +63,7 @@ def write_report(directory: Path, found: Result | None = None) -> Path:
         )
         (directory / "summary.md").write_text(brief(found), "utf-8")
         part = directory / ".report.html.part"
-        part.write_text(page(found, figures, images), "utf-8")
+        part.write_text(text, "utf-8")
         return part.replace(directory / "report.html")
     except OSError as error:
         raise RecordError(f"{directory}: {error.strerror}; choose another place") from None

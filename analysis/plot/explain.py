@@ -6,16 +6,22 @@ Colours are those of the blame.
 from textwrap import wrap
 
 from analysis.charge import KINDS
-from analysis.explain import Story
+from analysis.explain import Step, Story
 from analysis.plot.blame import LOOK
 from analysis.plot.style import Plot, blank, label, styled
+from analysis.wording import duration
 from topo.unit import PS_PER_MS
+
+_LINE_INCHES = 0.17
+_WIDEST = 44
 
 
 def waterfall(story: Story) -> Plot:
     """The steps of a hand-off; the sender's are sums over its critical flow."""
+    names = [_name(step) for step in story.steps]
+    lines = max((name.count("\n") + 1 for name in names), default=1)
     with styled():
-        figure = blank(9.6, 1.0 + 0.34 * len(story.steps))
+        figure = blank(9.6, 1.0 + _LINE_INCHES * max(lines, 2) * len(names))
         axes = figure.add_subplot()
         for row, step in enumerate(story.steps):
             colour, hatch = LOOK[step.kind]
@@ -28,10 +34,6 @@ def waterfall(story: Story) -> Plot:
                 edgecolor="white",
                 linewidth=0.4,
             )
-        names = [
-            label(KINDS[step.kind], 30) + (f"\n{label(step.place, 40)}" if step.place else "")
-            for step in story.steps
-        ]
         axes.set_yticks(range(len(names)), names, fontsize=7)
         axes.set_ylim(len(names) - 0.4, -0.6)
         axes.set_xlim(0, story.ps / PS_PER_MS * 1.02)
@@ -48,3 +50,9 @@ def waterfall(story: Story) -> Plot:
             for step in story.steps
         ),
     )
+
+
+def _name(step: Step) -> str:
+    """What it was and how long, told in words too since a bar may be too short to see; where."""
+    place = wrap(label(step.place, 160), _WIDEST)
+    return "\n".join([f"{KINDS[step.kind]}, {duration(step.ps)}", *place])

@@ -120,7 +120,10 @@ def png(plot: Plot, dpi: int = 110) -> bytes:
     """The figure as PNG."""
     sink = io.BytesIO()
     with styled():
+        # text is wider at this resolution than in the SVG that the layout was settled for
+        plot.figure.set_layout_engine("constrained")
         plot.figure.savefig(sink, format="png", dpi=dpi, metadata={"Software": None})
+        plot.figure.set_layout_engine("none")
     return sink.getvalue()
 
 
