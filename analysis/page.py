@@ -84,6 +84,7 @@ def page(found: Result, figures: Sequence["Plot"], images: Mapping[str, bytes]) 
         rows=found.summaries,
         held={(row.fabric, row.policy): row for row in found.summaries},
         q=found.tail_name(),
+        deep=found.tail_name() != "P50",
         fabrics=found.facts(),
         figures={each.name: each for each in figures},
         grids={each.name: grids(each) for each in figures},

@@ -353,7 +353,10 @@ def _manifest(path: Path, kind: type[Manifest]) -> Manifest:
         _check_schema(loose.get("schema") if isinstance(loose, dict) else None, path)
         return msgspec.convert(loose, kind)
     except msgspec.MsgspecError as error:
-        raise RecordError(f"{path}: {error}; the file is damaged, run the cell again") from None
+        cause = "damaged"
+        if "unknown field" in str(error):
+            cause = "of a newer kvfabric, which reads it, or damaged"
+        raise RecordError(f"{path}: {error}; the file is {cause}, run the cell again") from None
     except (UnicodeDecodeError, RecursionError):
         raise RecordError(f"{path}: not JSON; the file is damaged, run the cell again") from None
 

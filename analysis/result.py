@@ -15,6 +15,8 @@ from analysis.use import moved
 from analysis.verdict import Verdict, budget, nearest, verdict
 from analysis.wording import NONE, count, duration, name, percent, share_span
 
+_MEDIAN = 0.5
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Result:
@@ -107,7 +109,9 @@ def requirements(found: Result) -> list[tuple[str, str, str]]:
             f"{percent(choice.over.value)} over ({share_span(choice.over)}), "
             f"{count(choice.n, 'hand-off')}"
         )
-        tail = f", {duration(choice.ttft_tail)} {name(choice.q)}" if choice.q is not None else ""
+        tail = ""
+        if choice.q is not None and choice.q > _MEDIAN:
+            tail = f", {duration(choice.ttft_tail)} {name(choice.q)}"
         told["ttft"] = f"{duration(choice.ttft_median)} P50{tail}"
         told["tpot"] = f"{duration(choice.tpot_median)} P50"
     rows = [

@@ -339,12 +339,13 @@ def _evidence(rows: Sequence[Summary]) -> str:
     if not ran:
         return ""
     low, high = min(row.n for row in ran), max(row.n for row in ran)
-    n = f"{low:,}" if low == high else f"{low:,} to {high:,}"
+    most = count(high, "hand-off")
+    n = most if low == high else f"{low:,} to {most}"
     seeds = max(row.seeds for row in ran)
     q = next((row.q for row in ran if row.q is not None), None)
     read = f"read at {name(q)}, the highest quantile that n carries" if q else "too few for a tail"
     return (
-        f"Evidence: {n} hand-offs an alternative over {count(seeds, 'seed')}, {read}. Intervals "
-        "widen where exceedances cluster in few seeds, so that equal shares can differ in verdict; "
-        "each is a 95 % interval of its own, not corrected for the number of alternatives."
+        f"Evidence: {n} an alternative over {count(seeds, 'seed')}, {read}. Intervals widen where "
+        "exceedances cluster in few seeds, so that equal shares can differ in verdict; each is a "
+        "95 % interval of its own, not corrected for the number of alternatives."
     )

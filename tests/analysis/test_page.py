@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -156,6 +157,20 @@ def test_the_curve_in_the_table_is_exact(found: Result, figures: list[Plot]) -> 
     rows = [row for row in figures[0].rows if row[:2] == ("full mesh", "random")]
     assert len(rows) == 150
     assert [row[4] for row in rows] == pytest.approx([1 - (k + 1) / 150 for k in range(150)])
+
+
+def test_a_study_whose_tail_is_the_median_shows_it_once(found: Result, figures: list[Plot]) -> None:
+    rows = tuple(
+        replace(row, q=0.5 if row.q is not None else None, ttft_tail=row.ttft_median)
+        for row in found.summaries
+    )
+    chosen = next(row for row in rows if row.over is not None)
+    shallow = replace(found, summaries=rows, verdict=replace(found.verdict, choice=chosen))
+    text = page(shallow, figures, {each.name: svg(each) for each in figures})
+    heads = re.findall(r">(P50|slowdown P50|TTFT P50)</th>", text[text.index('id="tails"') :])
+    assert heads.index("slowdown P50") == 1
+    assert heads.count("slowdown P50") == 1
+    assert requirements(shallow)[1][2].count("P50") == 1
 
 
 def test_requirements_are_numbered_and_answered_by_the_choice(found: Result) -> None:

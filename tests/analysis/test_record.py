@@ -131,6 +131,16 @@ def test_a_damaged_manifest_is_refused_in_one_line(tmp_path: Path, content: byte
     assert "\n" not in str(caught.value)
 
 
+def test_a_manifest_with_a_field_of_a_later_version_is_not_called_only_damaged(
+    tmp_path: Path,
+) -> None:
+    write_cell(tmp_path / "a", small_cell())
+    path = tmp_path / "a" / "manifest.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"later": 1}))
+    with pytest.raises(RecordError, match="unknown field `later`; the file is of a newer kvfabric"):
+        read_cell(tmp_path / "a")
+
+
 def test_a_column_of_fractions_is_refused(tmp_path: Path) -> None:
     cell = small_cell()
     cell.flows["bytes"] = np.array([0.5] * 5)
