@@ -328,10 +328,14 @@ def _twins(study: Study) -> list[str]:
             if len(group) > 1:
                 alike.setdefault(tuple(group), []).append(fabric)
     return [
-        f"{' and '.join(group)} made the same choices on {' and '.join(fabrics)}: one result, "
-        "not two."
+        f"{_all(group)} made the same choices on {_all(fabrics)}: one result, not {len(group)}."
         for group, fabrics in alike.items()
     ]
+
+
+def _all(names: Sequence[str]) -> str:
+    """``a``, ``a and b``, ``a, b and c``."""
+    return " and ".join(part for part in (", ".join(names[:-1]), names[-1]) if part)
 
 
 def _evidence(rows: Sequence[Summary]) -> str:

@@ -293,3 +293,18 @@ def test_a_run_of_one_alternative_compares_nothing(make_question: Ask) -> None:
     text = said([alone, row("big", "b", MET, 9)], make_question())
     assert "Of 2 alternatives: 1 pass, 1 undecided." in text
     assert "Policy" not in text
+
+
+def test_policies_that_chose_alike_are_told_as_one_result(
+    make_rows: Callable[..., Cell], make_question: Ask
+) -> None:
+    life = {"prefill_end_ps": 0, "handoff_release_ps": 0, "kv_ready_ps": MS}
+    cell = make_rows([life])
+    ask = msgspec.structs.replace(make_question(), fabrics=["x"], policies=["a", "b", "c"])
+    cells = tuple(
+        replace(cell, manifest=msgspec.structs.replace(cell.manifest, fabric="x", policy=policy))
+        for policy in ask.policies
+    )
+    rows = [row("x", policy, MET, 5) for policy in ask.policies]
+    text = verdict(Study(ask, cells, 0), (), rows).text()
+    assert "a, b and c made the same choices on x: one result, not 3." in text
