@@ -24,7 +24,7 @@ from emulate.mininet.name import address, interface_name, mac
 from emulate.mininet.namespace import inside, set_kernel
 from emulate.mininet.offload import offloads_off
 from emulate.mininet.plan import NodePlan, PortPlan
-from emulate.mininet.program import batch
+from emulate.mininet.program import batch, widen_path
 from emulate.mininet.record import FOLDER, Record, open_record, with_interfaces, with_nodes
 from emulate.mininet.support import demand_support
 from topo.fabric import Fabric, Kind
@@ -176,6 +176,7 @@ def _mac(fabric: Fabric, port: int) -> str:
 
 
 def _nodes(fabric: Fabric, record: Record, tell: Progress) -> "FabricNet":
+    widen_path()
     from mininet.log import setLogLevel
 
     from emulate.mininet.node import FabricHost, FabricNet, FabricSwitch

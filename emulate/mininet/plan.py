@@ -148,6 +148,10 @@ def read_plan(path: Path) -> Plan:
     """Read a plan. Raises `PlanError` for a file that is none."""
     try:
         return msgspec.json.decode(path.read_bytes(), type=Plan)
+    except FileNotFoundError:
+        raise PlanError(
+            f"run {path.parent.name}: is still being set up, or has just ended; try again"
+        ) from None
     except (OSError, msgspec.DecodeError) as error:
         raise PlanError(f"{path}: not a plan of a run: {error}") from None
 

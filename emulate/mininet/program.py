@@ -15,6 +15,13 @@ def find_program(name: str) -> str | None:
     return shutil.which(name, path=f"{os.environ.get('PATH', os.defpath)}:{_ROOTS}")
 
 
+def widen_path() -> None:
+    """Let everything that this process starts find those programs too, Mininet's own among it."""
+    path = os.environ.get("PATH", os.defpath).split(":")
+    missing = [folder for folder in _ROOTS.split(":") if folder not in path]
+    os.environ["PATH"] = ":".join((*path, *missing))
+
+
 def call(name: str, *arguments: str, text: str | None = None) -> str:
     """Run a program to its end and return what it printed; ``text`` is its input.
 

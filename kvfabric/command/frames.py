@@ -72,7 +72,9 @@ def seconds_of(wall: str) -> float:
     try:
         return duration(wall) / PS_PER_S
     except UnitError:
-        raise KvfabricError(f"--wall {wall!r}: no duration; write 90s, 15min or 2h") from None
+        raise KvfabricError(
+            f"--wall {wall!r}: no duration, or longer than 2,562 h; write 90s, 15min or 2h"
+        ) from None
 
 
 def one_job(

@@ -86,6 +86,7 @@ def command(
 
 def _captured(file: Path, near: "Place", *, pad: bool, dilation: int) -> tuple["Any", int]:
     from emulate.mininet.inject import frame_batches, refuse_long
+    from topo.unit import show_duration
     from traffic.wire.burst import burst_frames
     from traffic.wire.snap import whole
 
@@ -94,6 +95,7 @@ def _captured(file: Path, near: "Place", *, pad: bool, dilation: int) -> tuple["
     if not frames:
         raise KvfabricError(f"{file}: holds no frame; capture some")
     refuse_long(near, frames)
+    click.echo(f"{len(frames):,} frame(s) in {show_duration(int(at[-1]) * 1000)}, as captured")
     return frame_batches(at, frames), len(frames)
 
 

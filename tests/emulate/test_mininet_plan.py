@@ -88,3 +88,8 @@ def test_what_is_no_plan_is_refused_in_one_line(tmp_path: Path, text: str) -> No
     with pytest.raises(PlanError, match=r"plan\.json: not a plan of a run") as caught:
         read_plan(file)
     assert "\n" not in str(caught.value)
+
+
+def test_a_run_without_a_plan_yet_is_still_being_set_up(tmp_path: Path) -> None:
+    with pytest.raises(PlanError, match=f"^run {tmp_path.name}: is still being set up"):
+        read_plan(tmp_path / "plan.json")

@@ -116,7 +116,9 @@ def test_a_dilation_that_is_no_whole_number(refused: Refused, times: str) -> Non
 
 
 def test_a_wall_that_is_no_duration(refused: Refused) -> None:
-    assert refused("--wall", "15") == "--wall '15': no duration; write 90s, 15min or 2h"
+    advice = "no duration, or longer than 2,562 h; write 90s, 15min or 2h"
+    assert refused("--wall", "15") == f"--wall '15': {advice}"
+    assert refused("--wall", "999999h") == f"--wall '999999h': {advice}"
 
 
 @pytest.mark.usefixtures("able")

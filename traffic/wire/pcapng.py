@@ -54,6 +54,7 @@ class CaptureWriter:
     """Writes pcapng; to be used as a context. ``interfaces`` are told by name, e.g. port names."""
 
     def __init__(self, file: Path, interfaces: Sequence[str], *, comment: str = "") -> None:
+        self._path = file
         try:
             self._file: IO[bytes] = file.open("wb")
         except OSError as error:
@@ -81,7 +82,13 @@ class CaptureWriter:
 
     def _block(self, kind: int, body: bytes) -> None:
         size = struct.pack("<I", 12 + len(body))
-        self._file.write(struct.pack("<I", kind) + size + body + size)
+        try:
+            self._file.write(struct.pack("<I", kind) + size + body + size)
+        except OSError as error:
+            raise self._full(error) from None
+
+    def _full(self, error: OSError) -> CaptureError:
+        return CaptureError(f"{self._path}: {error.strerror}; the capture ends there, cut")
 
     def __enter__(self) -> "CaptureWriter":
         return self
@@ -92,7 +99,11 @@ class CaptureWriter:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._file.close()
+        try:
+            self._file.close()
+        except OSError as refusal:
+            if kind is None:
+                raise self._full(refusal) from None
 
 
 def read_capture(file: Path) -> Iterator[Captured]:

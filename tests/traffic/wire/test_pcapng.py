@@ -123,3 +123,11 @@ def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "a.pcapng")
     with pytest.raises(CaptureError, match="not a file"):
         list(read_capture(tmp_path / "a.pcapng"))
+
+
+def test_a_full_disk_is_told_of_the_capture() -> None:
+    with (
+        pytest.raises(CaptureError, match=r"^/dev/full: No space left on device; the capture ends"),
+        CaptureWriter(Path("/dev/full"), ["e0"]) as writer,
+    ):
+        writer.write(Captured(NOW, b"abc", 60))
