@@ -1,10 +1,11 @@
 """Packet-hops per second, events and memory of the packet engine.
 
-A permutation over a k=8 fat tree (128 hosts, every host sends to one other) and a 32:1 incast, each
-at 100 and 400 Gbps with the default transport and disciplines. Run it on an idle machine:
+A permutation over a fat tree (every host sends to one other) and a 32:1 incast, each at 100 and 400
+Gbps with the default transport and disciplines. By the wall clock, so run it on an idle machine:
 
-    python bench/packet.py            # a table
+    python bench/packet.py            # a table, k = 8, 128 hosts
     python bench/packet.py --bytes 10000000
+    python bench/packet.py --tree 16 --threads 2
 """
 
 import argparse
@@ -48,16 +49,19 @@ def main() -> None:
     """Print one row a workload."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--bytes", type=int, default=4_000_000, help="a flow's payload")
-    size: int = parser.parse_args().bytes
+    parser.add_argument("--tree", type=int, default=8, help="k of the fat tree")
+    parser.add_argument("--threads", type=int, default=1)
+    given = parser.parse_args()
+    size: int = given.bytes
     head = f"{'workload':<24}{'packet-hops':>13}{'M hops/s':>10}{'M events/s':>12}{'peak MiB':>10}"
     print(head)
     for gbps in (100, 400):
         rate = gbps * 10**9
         model = Switch(rate_bps=rate)
-        fabric = build("fat_tree", {"k": 8, "nic_bps": rate, "switch": model})
+        fabric = build("fat_tree", {"k": given.tree, "nic_bps": rate, "switch": model})
         routes = equal_cost(fabric)
         for name, pairs in (("permutation", permutation(fabric)), ("incast", incast(fabric))):
-            emulator = PacketEmulator(fabric, routes, seed=1)
+            emulator = PacketEmulator(fabric, routes, seed=1, threads=given.threads)
             emulator.submit(flows(pairs, size))
             began = time.perf_counter()
             left = len(pairs)
@@ -68,7 +72,7 @@ def main() -> None:
             hops, events = totals["packet_hops"], totals["events"]
             peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
             print(
-                f"{name + f' {gbps}G k=8':<24}{hops:>13,}{hops / took / 1e6:>10.2f}"
+                f"{name + f' {gbps}G k={given.tree}':<24}{hops:>13,}{hops / took / 1e6:>10.2f}"
                 f"{events / took / 1e6:>12.2f}{peak:>10.0f}"
             )
 
