@@ -1,12 +1,14 @@
 """When ports stood stopped: the worst ports of the most paused cell, coloured by root.
 
 A bar is a stop, from the decision of the peer to its end; short ones are drawn at least as wide as
-a line.
+a line. A port of many stops is drawn by columns as wide as a line, each in the colour of the root
+with most of its time.
 """
 
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from analysis.plot.style import GREY, SERIES, Plot, blank, label, styled
 from analysis.witness import Witness
@@ -14,6 +16,42 @@ from topo.unit import PS_PER_MS
 
 _PORTS: Final = 12
 _ROOTS: Final = 5
+_COLUMNS: Final = 600
+
+
+def bars(
+    since: NDArray[np.int64], until: NDArray[np.int64], kind: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    """From, until and kind of what is drawn for the stops of one port, at most 600 bars.
+
+    Few stops are drawn as they are. Of many, each column of time takes the kind that has most of
+    it, the lowest of equals, and neighbours of one kind are one bar. Times in ps.
+    """
+    if len(since) <= _COLUMNS:
+        return since, until, kind
+    edges = np.linspace(since.min(), until.max(), _COLUMNS + 1).round().astype(np.int64)
+    share = np.array(
+        [
+            np.diff(_past(edges, since[kind == k]) - _past(edges, until[kind == k]))
+            for k in range(int(kind.max()) + 1)
+        ]
+    )
+    winner = np.where(share.any(axis=0), share.argmax(axis=0), -1)
+    first = np.flatnonzero(np.diff(winner, prepend=-2))
+    last = np.append(first[1:], _COLUMNS)
+    drawn = winner[first] >= 0
+    return edges[first[drawn]], edges[last[drawn]], winner[first[drawn]]
+
+
+def _past(edges: NDArray[np.int64], instants: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Of each edge, the sum of what lies between it and all instants before it."""
+    ordered = np.sort(instants)
+    before = np.searchsorted(ordered, edges)
+    return before * edges - np.concatenate(([0], np.cumsum(ordered)))[before]
+
+
+def _place(root: int, roots: list[int]) -> int:
+    return roots.index(root) if root in roots else len(roots)
 
 
 def gantt(found: Witness) -> Plot:
@@ -33,12 +71,12 @@ def gantt(found: Witness) -> Plot:
         axes = figure.add_subplot()
         for row, port in enumerate(worst):
             mine = chains.of(port)
-            start = chains.since[mine] / PS_PER_MS
-            length = (chains.until[mine] - chains.since[mine]) / PS_PER_MS
-            shades = [colours.get(root, GREY) for root in chains.root[mine].tolist()]
-            spans = list(zip(start.tolist(), length.tolist(), strict=True))
+            places = np.array([_place(root, roots) for root in chains.root[mine].tolist()])
+            since, until, place = bars(chains.since[mine], chains.until[mine], places)
+            shades = [[*colours.values(), GREY][at] for at in place.tolist()]
+            spans = np.column_stack([since, until - since]) / PS_PER_MS
             axes.broken_barh(
-                spans, (row - 0.36, 0.72), facecolors=shades, edgecolors=shades, lw=0.3
+                spans.tolist(), (row - 0.36, 0.72), facecolors=shades, edgecolors=shades, lw=0.3
             )
         axes.set_yticks(range(len(worst)), [label(found.name(p), 34) for p in worst], fontsize=7)
         axes.set_ylim(len(worst) - 0.4, -0.6)
