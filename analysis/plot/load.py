@@ -25,6 +25,7 @@ from analysis.plot.style import (
     label,
     labels,
     plain_log,
+    policy_keys,
     styled,
 )
 from analysis.record import StudyManifest
@@ -219,20 +220,7 @@ def _legend(figure: "Figure", every: Sequence[Curve], study: StudyManifest) -> N
     from matplotlib.lines import Line2D
 
     policies = [name for name in study.policies if any(c.policy == name for c in every)]
-    named = labels(policies)
-    handles = [
-        Line2D(
-            [],
-            [],
-            color=colour(series),
-            linestyle=dash(series),
-            marker=MARKS[series % len(MARKS)],
-            markersize=4.5,
-            label=named[policy],
-        )
-        for policy in policies
-        for series in (study.policies.index(policy),)
-    ]
+    handles = policy_keys(policies, study.policies, 4.5)
     if any(point.behind for curve in every for point in curve.points):
         handles.append(
             Line2D(

@@ -21,6 +21,7 @@ from analysis.plot.style import (
     dash,
     labels,
     plain_log,
+    policy_keys,
     styled,
 )
 from analysis.record import StudyManifest
@@ -122,22 +123,7 @@ def size(parts: Sequence[Sample], study: StudyManifest) -> Plot | None:
 
 
 def _legend(figure: "Figure", policies: Sequence[str], study: StudyManifest, columns: int) -> None:
-    from matplotlib.lines import Line2D
-
-    named = labels(policies)
-    handles = [
-        Line2D(
-            [],
-            [],
-            color=colour(place),
-            linestyle=dash(place),
-            marker=MARKS[place % len(MARKS)],
-            markersize=4,
-            label=named[policy],
-        )
-        for policy in policies
-        for place in (study.policies.index(policy),)
-    ]
+    handles = policy_keys(policies, study.policies, 4)
     if columns:
         figure.legend(handles=handles, loc="outside upper left", ncols=columns)
     else:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+    from matplotlib.lines import Line2D
 
 BLUE: Final = "#0072B2"
 ORANGE: Final = "#E69F00"
@@ -154,6 +155,29 @@ def of_policy(place: int, part: str) -> str:
     'tail-of-policy-2.'
     """
     return f"{part}-of-policy-{place}."
+
+
+def policy_keys(policies: Sequence[str], of: Sequence[str], size: float) -> "list[Line2D]":
+    """Legend keys of policies by line, dash and mark; the look is by the place among all ``of``.
+
+    size: of the marks, in points.
+    """
+    from matplotlib.lines import Line2D
+
+    named = labels(policies)
+    return [
+        Line2D(
+            [],
+            [],
+            color=colour(place),
+            linestyle=dash(place),
+            marker=MARKS[place % len(MARKS)],
+            markersize=size,
+            label=named[policy],
+        )
+        for policy in policies
+        for place in (of.index(policy),)
+    ]
 
 
 def plain_log(axes: "Axes", which: str, decades: Sequence[float] = (1, 2, 5)) -> None:
