@@ -3,8 +3,8 @@
     python bench/sanitize.py                 # builds in a scratch copy, then runs the tests
     python bench/sanitize.py --cache DIR     # keeps objects for the next time
 
-The engine alone is instrumented (gcc's -fsanitize=address,undefined); the bindings around it are
-not. Nothing in the checkout is touched. Ends with 1 when a test fails or a sanitizer speaks.
+The engine alone is instrumented (gcc's -fsanitize=address,undefined, and the bounds of vectors); the
+bindings around it are not. Nothing in the checkout is touched. Ends with 1 when a test fails or a sanitizer speaks.
 """
 
 import argparse
@@ -23,7 +23,8 @@ TESTS = (
 )
 SLOW = ("terabyte", "million")
 """Tests whose size alone is the point: minutes under a sanitizer."""
-CHECKS = ("-fsanitize=address,undefined", "-fno-sanitize-recover=undefined", "-g1")
+CHECKS = ("-fsanitize=address,undefined", "-fno-sanitize-recover=undefined", "-g1",
+          "-D_GLIBCXX_ASSERTIONS")  # fmt: skip
 SECONDS = 600
 
 

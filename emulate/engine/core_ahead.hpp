@@ -1,4 +1,4 @@
-// The nodes that a span visits, and, some visits ahead of each, which ports are due there.
+// The nodes that a span visits, and, some visits ahead of each, at which ports frames are due.
 #pragma once
 
 #include <span>
@@ -21,14 +21,15 @@ public:
     std::size_t nodes() const { return nodes_.size(); }
     CoreNode& node(std::size_t visit) const { return *nodes_[visit]; }
 
-    // Looks which ports are due before the limit, up to those of a visit.
+    // Looks at which ports a frame arrives before the limit, up to those of a visit.
     void list(std::size_t visit, std::uint64_t limit) {
         const std::size_t end = std::min(visit + 1, nodes_.size());
         while (ends_.size() <= end) {
             const CoreNode& node = *nodes_[ends_.size() - 1];
             const std::uint64_t* keys = node.leaves.keys();
             for (std::uint32_t i = 0; i < node.count; ++i) {
-                if (keys[i] < limit) ports_.push_back(&node.ports[i]);
+                const bool due = keys[i] < limit && kind_of(keys[i]) == EventKind::arrival;
+                if (due) ports_.push_back(&node.ports[i]);
             }
             ends_.push_back(ports_.size());
             if (ends_.size() + 1 < nodes_.size()) {
@@ -40,7 +41,7 @@ public:
         }
     }
 
-    // The ports that are due in a visit which has been listed; none if there is no such visit.
+    // The ports where frames are due in a visit which has been listed; none if there is no such visit.
     std::span<CorePort* const> due(std::size_t visit) const {
         if (visit >= nodes_.size()) return {};
         return std::span(ports_).subspan(ends_[visit], ends_[visit + 1] - ends_[visit]);

@@ -9,7 +9,7 @@ void Core::visit_host(Worker& worker, CoreNode& node, std::uint64_t limit) {
         if (next >= limit) break;
         worker.now = time_of(next);
         CorePort& port = node.ports[next & local_mask];
-        const auto kind = static_cast<EventKind>(next >> kind_shift & 15);
+        const EventKind kind = kind_of(next);
         if (kind == EventKind::arrival) {
             const Frame frame = take_arrival(worker, port);
             if (frame.odd()) [[unlikely]] continue;

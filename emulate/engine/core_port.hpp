@@ -28,6 +28,10 @@ namespace kvfabric {
 inline constexpr int kind_shift = 16;
 inline constexpr std::uint64_t local_mask = (std::uint64_t{1} << kind_shift) - 1;
 
+inline EventKind kind_of(std::uint64_t key) {
+    return static_cast<EventKind>(key >> kind_shift & 15);
+}
+
 // What makes a port more than a plain queue.
 enum Odd : std::uint8_t {
     faulty = 1,      // something befalls its link at some time

@@ -325,7 +325,7 @@ void Core::visit_switch(Worker& worker, CoreNode& node, std::uint64_t limit) {
         worker.key = next;
         worker.now = time_of(next);
         CorePort& port = node.ports[next & local_mask];
-        const auto kind = static_cast<EventKind>(next >> kind_shift & 15);
+        const EventKind kind = kind_of(next);
         if (kind == EventKind::arrival) {
             forward(worker, node, port);
         } else if (kind == EventKind::sent) {

@@ -310,6 +310,16 @@ def test_a_switch_of_64_ports_agrees(lab):
     assert_same(play(case, engine="reference"), play(case, engine="core"))
 
 
+def test_a_fabric_whose_memory_is_asked_for_ahead_agrees(lab):
+    case = congested(lab, lab.leaf_spine(24, 32, 16), 2, 60_000, ack_every=1)
+    case.discipline = replace(case.discipline, alpha=1 / 4096)
+    reference = play(case, engine="reference")
+    assert len(reference[1].ports["port"]) > 2_000
+    assert reference[1].totals["pause_frames"] > 1_000
+    assert_same(reference, play(case, engine="core"))
+    assert_same(reference, play(case, engine="core", threads=2))
+
+
 def test_hosts_that_are_wired_to_each_other_agree(lab):
     fabric = Fabric("wires")
     a, b, c = (fabric.add_host(name) for name in "abc")
