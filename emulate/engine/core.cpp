@@ -1,5 +1,4 @@
 #include "core_link.hpp"
-#include "ideal.hpp"
 
 namespace kvfabric {
 
@@ -110,33 +109,21 @@ std::int64_t Core::submit(const std::vector<FlowSetting>& flows) {
         CoreFlow flow;
         CoreRoute route;
         flow.setting = flows[row];
-        const auto source = static_cast<std::uint64_t>(flow.setting.source);
-        const auto destination = static_cast<std::uint64_t>(flow.setting.destination);
-        const std::uint64_t there = tuple_hash(seed_, source, destination, flow.setting.entropy);
-        const std::uint64_t back = tuple_hash(seed_, destination, source, flow.setting.entropy);
-        route.there = static_cast<std::uint32_t>(paths_.size());
-        bool routed = router_.resolve(flow.setting.source, flow.setting.destination, there,
-                                      flow.setting.path, paths_);
-        flow.hops = static_cast<std::uint8_t>(paths_.size() - route.there);
-        route.back = static_cast<std::uint32_t>(paths_.size());
-        routed = routed && router_.resolve(flow.setting.destination, flow.setting.source, back,
-                                           -1, paths_);
-        if (!routed) {
+        const std::optional<Ways> ways = router_.ways(flow.setting, seed_, paths_);
+        if (!ways) {
             paths_.resize(before);
             return static_cast<std::int64_t>(row);
         }
+        route.there = ways->there;
+        route.back = ways->back;
+        flow.hops = ways->hops;
         flow.segment = Segment(flow.setting.bytes, flow.setting.descriptors, transport_.mtu);
         const Sequence packets = flow.segment.packets();
         route.last = packets - 1;
         route.last_wire =
             static_cast<std::uint32_t>(flow.segment.payload(packets - 1) + data_overhead);
-        std::vector<Hop> hops;
-        for (std::size_t hop = 0; hop < flow.hops; ++hop) {
-            const std::uint32_t port = paths_[route.there + hop];
-            hops.push_back({fabric_.rate_bps[port], ports_[port].delay});
-        }
-        if (transport_.drain_bps > 0) hops.push_back({transport_.drain_bps, 0});
-        flow.ideal = ideal(flow.segment, hops, transport_.issue, discipline_.cut_through);
+        flow.ideal = ideal_time(fabric_, discipline_, transport_, flow.segment,
+                                std::span(paths_).subspan(route.there, flow.hops));
         flow.submitted = true;
         taken.push_back(flow);
         routes.push_back(route);

@@ -1,7 +1,8 @@
-// What each switch and each port gets of the settings.
+// What each switch, each port and each flow gets of the settings.
 #pragma once
 
 #include "buffer.hpp"
+#include "ideal.hpp"
 #include "setting.hpp"
 
 namespace kvfabric {
@@ -32,6 +33,19 @@ inline std::vector<DcqcnSetting> controls(const TransportSetting& transport) {
         all.push_back(setting);
     }
     return all;
+}
+
+// The time of a flow alone on its path, up to the end of its drain.
+inline Time ideal_time(const FabricSetting& fabric, const DisciplineSetting& discipline,
+                       const TransportSetting& transport, const Segment& segment,
+                       std::span<const std::uint32_t> path) {
+    std::vector<Hop> hops;
+    for (const std::uint32_t port : path) {
+        const auto node = static_cast<std::size_t>(fabric.node[port]);
+        hops.push_back({fabric.rate_bps[port], fabric.delay[port] + fabric.latency[node]});
+    }
+    if (transport.drain_bps > 0) hops.push_back({transport.drain_bps, 0});
+    return ideal(segment, hops, transport.issue, discipline.cut_through);
 }
 
 }  // namespace kvfabric

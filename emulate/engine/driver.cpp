@@ -2,7 +2,6 @@
 
 #include "derive.hpp"
 #include "hash.hpp"
-#include "ideal.hpp"
 
 namespace kvfabric {
 
@@ -86,31 +85,18 @@ std::int64_t Driver::submit(const std::vector<FlowSetting>& flows) {
 // The paths of a flow there and back, its packets and its ideal time; false without a route.
 bool Driver::resolve(Flow& flow) {
     const FlowSetting& setting = flow.setting;
-    const auto source = static_cast<std::uint64_t>(setting.source);
-    const auto destination = static_cast<std::uint64_t>(setting.destination);
-    flow.path = static_cast<std::uint32_t>(paths_.size());
-    bool routed = router_.resolve(setting.source, setting.destination,
-                                  tuple_hash(seed_, source, destination, setting.entropy),
-                                  setting.path, paths_);
-    flow.hops = static_cast<std::uint8_t>(paths_.size() - flow.path);
-    flow.back = static_cast<std::uint32_t>(paths_.size());
-    routed = routed && router_.resolve(setting.destination, setting.source,
-                                       tuple_hash(seed_, destination, source, setting.entropy), -1,
-                                       paths_);
-    flow.back_hops = static_cast<std::uint8_t>(paths_.size() - flow.back);
-    if (!routed) return false;
+    const std::optional<Ways> ways = router_.ways(setting, seed_, paths_);
+    if (!ways) return false;
+    flow.path = ways->there;
+    flow.back = ways->back;
+    flow.hops = ways->hops;
     flow.segment = Segment(setting.bytes, setting.descriptors, transport_.mtu);
     flow.sender = GoBackNSender(flow.segment.packets());
     flow.rate = Dcqcn(fabric_.rate_bps[paths_[flow.path]]);
     flow.place.priority = setting.priority;
     flow.submitted = true;
-    std::vector<Hop> hops;
-    for (std::size_t hop = 0; hop < flow.hops; ++hop) {
-        const std::uint32_t port = paths_[flow.path + hop];
-        hops.push_back({fabric_.rate_bps[port], ports_[port].delay});
-    }
-    if (transport_.drain_bps > 0) hops.push_back({transport_.drain_bps, 0});
-    flow.ideal = ideal(flow.segment, hops, transport_.issue, discipline_.cut_through);
+    flow.ideal = ideal_time(fabric_, discipline_, transport_, flow.segment,
+                            std::span(paths_).subspan(flow.path, flow.hops));
     return true;
 }
 

@@ -30,7 +30,6 @@ struct Flow {
     std::uint32_t path = 0;  // into the engine's table of paths
     std::uint32_t back = 0;
     std::uint8_t hops = 0;
-    std::uint8_t back_hops = 0;
     bool submitted = false;
 
     Time ideal = 0;

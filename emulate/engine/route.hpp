@@ -12,10 +12,46 @@
 
 namespace kvfabric {
 
+// Where the paths of a flow and of its answers begin in a table of ports.
+struct Ways {
+    std::uint32_t there = 0;
+    std::uint32_t back = 0;
+    std::uint8_t hops = 0;  // there
+};
+
 class Router {
 public:
     Router(const FabricSetting& fabric, RouteSetting routes)
         : fabric_(fabric), routes_(std::move(routes)) {}
+
+    // Appends the paths of a flow and of its answers; nothing, when one of them does not exist.
+    std::optional<Ways> ways(const FlowSetting& flow, std::uint64_t seed,
+                             std::vector<std::uint32_t>& paths) {
+        const auto source = static_cast<std::uint64_t>(flow.source);
+        const auto destination = static_cast<std::uint64_t>(flow.destination);
+        const std::uint64_t there = tuple_hash(seed, source, destination, flow.entropy);
+        const std::uint64_t back = tuple_hash(seed, destination, source, flow.entropy);
+        const std::size_t first = paths.size();
+        if (!resolve(flow.source, flow.destination, there, flow.path, paths)) return std::nullopt;
+        const std::size_t second = paths.size();
+        if (!resolve(flow.destination, flow.source, back, -1, paths)) {
+            paths.resize(first);
+            return std::nullopt;
+        }
+        return Ways{static_cast<std::uint32_t>(first), static_cast<std::uint32_t>(second),
+                    static_cast<std::uint8_t>(second - first)};
+    }
+
+    // The port by which a node sends on what has this 5-tuple; -1 when it has no way there.
+    std::int32_t next(std::int32_t node, std::int32_t destination, std::uint64_t tuple) {
+        gather(node, destination);
+        if (choices_.empty()) return -1;
+        const auto count = static_cast<std::uint32_t>(choices_.size());
+        return choices_[choose(tuple, static_cast<std::uint64_t>(node), count)];
+    }
+
+private:
+    static constexpr int most_hops = 128;
 
     // Appends the ports of the path; false, with nothing appended, when there is none.
     bool resolve(std::int32_t source, std::int32_t destination, std::uint64_t tuple,
@@ -42,17 +78,6 @@ public:
         path.resize(before);
         return false;
     }
-
-    // The port by which a node sends on what has this 5-tuple; -1 when it has no way there.
-    std::int32_t next(std::int32_t node, std::int32_t destination, std::uint64_t tuple) {
-        gather(node, destination);
-        if (choices_.empty()) return -1;
-        const auto count = static_cast<std::uint32_t>(choices_.size());
-        return choices_[choose(tuple, static_cast<std::uint64_t>(node), count)];
-    }
-
-private:
-    static constexpr int most_hops = 128;
 
     template <typename T>
     static T at(const std::vector<T>& values, std::int64_t index) {
