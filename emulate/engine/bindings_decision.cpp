@@ -176,6 +176,7 @@ void bind_decisions(nb::module_& m) {
         .def_prop_ro("next", &GoBackNSender::next)
         .def_prop_ro("acked", &GoBackNSender::acked)
         .def_prop_ro("done", &GoBackNSender::done)
+        .def_prop_ro("asks", &GoBackNSender::asks)
         .def_prop_ro("attempt", &GoBackNSender::attempt)
         .def_prop_ro("deadline_ps", &GoBackNSender::deadline);
 

@@ -25,10 +25,12 @@ inline constexpr std::uint64_t lost_flag = std::uint64_t{1} << 63;
 // whose header is still to come.
 inline constexpr std::uint64_t header_flag = std::uint64_t{1} << 62;
 inline constexpr std::uint64_t hollow_flag = std::uint64_t{1} << 61;
+// For an ACK, whatever its number.
+inline constexpr std::uint64_t asks_flag = std::uint64_t{1} << 60;
 
 struct Frame {
     std::uint64_t head = 0;  // stamp 44, links begun 7, shape 3, priority 3, attempt 6, marked 1
-    std::uint64_t body = 0;  // lost 1, header 1, hollow 1, flow 29, sequence 32; of a last frame: its attempt
+    std::uint64_t body = 0;  // lost 1, header 1, hollow 1, asks 1, flow 28, sequence 32; of a last frame: its attempt
 
     static Frame make(std::uint32_t flow, Shape shape, Sequence sequence, std::uint8_t priority,
                       std::uint16_t attempt) {
@@ -46,14 +48,16 @@ struct Frame {
     bool marked() const { return (head & marked_flag) != 0; }
     bool lost() const { return (body & lost_flag) != 0; }
     bool hollow() const { return (body & hollow_flag) != 0; }
+    bool asks() const { return (body & asks_flag) != 0; }
     bool odd() const { return (body & (lost_flag | header_flag | hollow_flag)) != 0; }
-    std::uint32_t flow() const { return static_cast<std::uint32_t>(body >> 32 & 0x1fffffff); }
+    std::uint32_t flow() const { return static_cast<std::uint32_t>(body >> 32 & 0xfffffff); }
     std::uint32_t number() const { return static_cast<std::uint32_t>(body); }
 
     void stamp(std::uint64_t value) { head = value << stamp_shift | (head & flag_mask); }
     void next_hop() { head += std::uint64_t{1} << 13; }
     void mark() { head |= marked_flag; }
     void lose() { body |= lost_flag; }
+    void ask() { body |= asks_flag; }
 };
 static_assert(sizeof(Frame) == 16);
 

@@ -223,8 +223,8 @@ void Core::send(Worker& worker, CoreNode& node, CorePort& port, int priority) {
     CoreSender& sender = senders_[flow];
     const Sequence sequence = sender.window.next();
     const Shape shape = shape_of(flow, sequence);
-    const Frame frame =
-        Frame::make(flow, shape, sequence, sender.priority, sender.window.attempt());
+    Frame frame = Frame::make(flow, shape, sequence, sender.priority, sender.window.attempt());
+    if (sender.window.asks()) [[unlikely]] frame.ask();
     const Bytes wire = wire_of(frame);
     const Bytes payload = wire - data_overhead;
     if (transport_.controlled) {
@@ -273,7 +273,7 @@ void Core::receive_data(Worker& worker, CoreNode& node, const Frame& frame) {
     }
     const bool last = frame.shape() == Shape::last;
     const bool asks =
-        last || transport_.ack_every == 1 ||
+        last || transport_.ack_every == 1 || frame.asks() ||
         (std::int64_t{sequence} + 1) % transport_.ack_every == 0 ||
         (transport_.ack_message && flows_[frame.flow()].segment.ends_message(sequence));
     if (asks && (accepted || verdict == GoBackNReceiver::Verdict::duplicate)) {

@@ -163,7 +163,7 @@ void Driver::send(std::uint32_t port_id, int priority) {
 bool Driver::asks(const Flow& flow, Sequence sequence) const {
     const std::int64_t number = std::int64_t{sequence} + 1;
     return number == flow.segment.packets() || number % transport_.ack_every == 0 ||
-           (transport_.ack_message && flow.segment.ends_message(sequence));
+           flow.sender.asks() || (transport_.ack_message && flow.segment.ends_message(sequence));
 }
 
 void Driver::receive(PacketId id) {

@@ -2,8 +2,10 @@
 //
 // As RoCE NICs do (InfiniBand specification, 9.7): the receiver takes packets in order only, and
 // answers the first packet beyond a gap with one NAK; the sender then starts again at the packet
-// that is missing. If nothing is acknowledged for the retransmission time, it starts again too.
-// That timer runs while the class is paused, and expires again if nothing can be sent again.
+// that is missing. If nothing is acknowledged for the retransmission time, it starts again too, and
+// the first packet after that asks for an ACK whatever its number, as in Linux's qib and hfi1: the
+// receiver may have taken many that did not ask. That timer runs while the class is paused, and
+// expires again if nothing can be sent again.
 #pragma once
 
 #include "time.hpp"
@@ -24,12 +26,16 @@ public:
     std::uint16_t attempt() const { return attempt_; }
     Time deadline() const { return deadline_; }
 
+    // The next packet asks for an ACK.
+    bool asks() const { return asks_; }
+
     // The next packet has started: true when it had been sent before.
     bool take(Time now, Time timeout) {
         if (deadline_ == never) deadline_ = now + timeout;
         const bool again = next_ < highest_;
         ++next_;
         if (next_ > highest_) highest_ = next_;
+        asks_ = false;
         return again;
     }
 
@@ -50,7 +56,9 @@ public:
 
     // The timer may have expired: true when it had.
     bool expire(Time now, Time timeout) {
-        return now >= deadline_ && back(now, timeout);
+        if (now < deadline_ || !back(now, timeout)) return false;
+        asks_ = true;
+        return true;
     }
 
 private:
@@ -67,6 +75,7 @@ private:
     Sequence acked_ = 0;
     Sequence highest_ = 0;
     std::uint16_t attempt_ = 0;
+    bool asks_ = false;
     Time deadline_ = never;
 };
 

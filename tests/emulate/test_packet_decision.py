@@ -256,6 +256,21 @@ def test_the_timer_goes_back_to_the_oldest_unacknowledged_packet():
     assert sender.deadline_ps == NEVER
 
 
+def test_the_first_packet_after_a_timeout_asks_for_an_ack_and_after_a_nak_none_does():
+    sender = _engine.GoBackNSender(4)
+    for now in (0, 10):
+        sender.take(now, 1_000)
+    assert sender.reject(0, 20, 1_000)
+    assert not sender.asks
+    sender.take(30, 1_000)
+    assert not sender.expire(1_019, 1_000)
+    assert not sender.asks
+    assert sender.expire(1_020, 1_000)
+    assert sender.asks
+    sender.take(1_030, 1_000)
+    assert not sender.asks
+
+
 def test_an_old_nak_is_ignored():
     sender = _engine.GoBackNSender(4)
     for _ in range(4):

@@ -35,7 +35,7 @@ PORTS = ("tx_bytes", "pauses", "paused_ps", "marked", "drops", "max_queue_bytes"
 DIGESTS = {
     "first look": "e12822b688d97c23",
     "permutation": "28b6265116d9d0cf",
-    "incast": "ca476bca8e49b7b7",
+    "incast": "40a5db76743b8a31",
 }
 
 

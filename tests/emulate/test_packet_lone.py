@@ -240,3 +240,28 @@ def test_a_window_sends_so_many_frames_a_round_trip(lab, window, engine):
     emulator.submit(lab.flows((a, b, window * rounds * 4096, 0)))
     trip = frame + delay + ack + delay
     assert lab.finish(emulator)[0] == (rounds - 1) * trip + window * frame + delay
+
+
+@pytest.mark.parametrize("engine", ["core", "reference"])
+def test_a_link_on_which_no_ack_comes_in_time_costs_the_packets_of_a_round_trip(lab, engine):
+    # At 4 Mbps nine packets start before the timer of 8.03 packet times expires, and none of them
+    # asks. The first one, again, does: it is answered two packet times after its start, with all
+    # nine, and the third is on its way by then.
+    frame = 4178 * 2_000_000
+    fabric = lab.chain([4 * 10**6] * 2, [50_000] * 2)
+    a, b = lab.hosts(fabric)
+    emulator = PacketEmulator(fabric, equal_cost(fabric), QUIET, seed=1, engine=engine)
+    emulator.submit(lab.flows((a, b, 12 * 4096, 0)))
+    finish = lab.finish(emulator)
+    flow = {name: column[0] for name, column in emulator.telemetry().flows.items()}
+    assert (flow["timeouts"], flow["spurious_timeouts"]) == (1, 1)
+    assert flow["resent_bytes"] == 3 * 4096
+    assert finish[0] == flow["ideal_ps"] + 3 * frame
+    # However long the flow, nothing else is lost.
+    emulator = PacketEmulator(fabric, equal_cost(fabric), QUIET, seed=1, engine=engine)
+    emulator.submit(lab.flows((a, b, 500 * 4096, 0)))
+    finish = lab.finish(emulator, until=10**14)
+    flow = {name: column[0] for name, column in emulator.telemetry().flows.items()}
+    assert flow["timeouts"] > 10
+    assert flow["resent_bytes"] <= 3 * 4096 * flow["timeouts"]
+    assert finish[0] == flow["ideal_ps"] + flow["resent_bytes"] // 4096 * frame
