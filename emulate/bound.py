@@ -5,10 +5,12 @@ instants of frames on their way apart for 17.6 s (docs/packet-core.md). What is 
 an error there but a wrong number.
 """
 
+from collections.abc import Callable
 from numbers import Integral
 from typing import Final
 
 from topo.error import KvfabricError
+from topo.unit import duration_text, size_text
 
 MOST_WAIT_PS: Final = 10**16
 """The longest timer: 10,000 s, a thousandth of what 63 bits hold."""
@@ -23,24 +25,32 @@ MOST_COUNT: Final = 2**31 - 1
 """The largest number of packets or descriptors."""
 
 
+_TEXT: Final[dict[str, Callable[[int], str]]] = {"ps": duration_text, "B": size_text}
+
+
 def refuse_beyond(
-    error: type[KvfabricError], name: str, value: object, most: int, unit: str = ""
+    error: type[KvfabricError], name: str, value: object, most: int, unit: str
 ) -> None:
     """Raise ``error`` unless ``value`` is a whole number of at most ``most``.
 
+    ``unit`` is ``ps``, ``B``, or what is counted.
+
     >>> refuse_beyond(KvfabricError, "rto", 67_000_000_000, MOST_WAIT_PS, "ps")
-    >>> refuse_beyond(KvfabricError, "rto", 2**63, MOST_WAIT_PS, "ps")
+    >>> refuse_beyond(KvfabricError, "rto", 2 * MOST_WAIT_PS, MOST_WAIT_PS, "ps")
     Traceback (most recent call last):
-    topo.error.KvfabricError: rto 9223372036854775808 ps: write a whole number of at most 10^16 ps
+    topo.error.KvfabricError: rto 20000s: cannot be counted; write at most 10000s
     """
-    if isinstance(value, Integral) and int(value) <= most:
-        return
-    shown = value if isinstance(value, Integral) else repr(value)
-    after = f" {unit}" if unit else ""
-    raise error(f"{name} {shown}{after}: write a whole number of at most {_show(most)}{after}")
+    if not isinstance(value, Integral):
+        raise error(
+            f"{name} {value!r}: not a whole number of {unit}; write one of at most "
+            f"{_told(most, unit)}"
+        )
+    if int(value) > most:
+        raise error(
+            f"{name} {_told(int(value), unit)}: cannot be counted; write at most "
+            f"{_told(most, unit)}"
+        )
 
 
-def _show(most: int) -> str:
-    digits = str(most)
-    power = len(digits) - 1
-    return f"10^{power}" if most == 10**power else digits
+def _told(value: int, unit: str) -> str:
+    return _TEXT[unit](value) if unit in _TEXT else f"{value} {unit}"

@@ -12,7 +12,7 @@ from emulate.bound import MOST_BYTES, MOST_WAIT_PS, MOST_WAY_PS, refuse_beyond
 from emulate.headroom import RULES
 from emulate.marking import PROFILES, Threshold
 from topo.error import KvfabricError
-from topo.unit import PS_PER_MS
+from topo.unit import PS_PER_MS, duration_text, size_text
 
 PRIORITIES: Final = 8
 _MOST_ALPHA: Final = 64.0
@@ -38,7 +38,9 @@ class Watchdog:
         for name, value in (("detect", self.detect_ps), ("restore", self.restore_ps)):
             refuse_beyond(DisciplineError, f"watchdog {name}", value, MOST_WAIT_PS, "ps")
             if value <= 0:
-                raise DisciplineError(f"watchdog {name} {value} ps: must be above 0; write 200ms")
+                raise DisciplineError(
+                    f"watchdog {name} {duration_text(value)}: must be above 0; write 200ms"
+                )
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,25 +98,30 @@ class Discipline:
             refuse_beyond(DisciplineError, name, whole, most, unit)
         if isinstance(self.headroom, str) and self.headroom not in RULES:
             raise DisciplineError(
-                f"headroom {self.headroom!r}: no such rule; write {', '.join(RULES)} or the bytes"
+                f"headroom {self.headroom!r}: no such rule; write {', '.join(RULES)}, or a "
+                "size, as 40KiB"
             )
         if isinstance(self.headroom, int) and self.headroom < 0:
-            raise DisciplineError(f"headroom {self.headroom} B: must not be negative")
+            raise DisciplineError(
+                f"headroom {size_text(self.headroom)}: must not be negative; write 40KiB"
+            )
         for name, alpha in (("alpha", self.alpha), ("egress_alpha", self.egress_alpha)):
             if not 0 < alpha <= _MOST_ALPHA:
                 raise DisciplineError(
-                    f"{name} {alpha}: must be above 0 and at most 64; write 1 or 0.125"
+                    f"{name} {alpha:g}: must be above 0 and at most 64; write 1 or 1/8"
                 )
         for name, value in (
             ("xon_offset", self.xon_offset_bytes),
             ("reserve", self.reserve_bytes),
         ):
             if value < 0:
-                raise DisciplineError(f"{name} {value} B: must not be negative")
+                raise DisciplineError(
+                    f"{name} {size_text(value)}: must not be negative; write 0B or more"
+                )
         if self.response_ps is not None and self.response_ps < 0:
             raise DisciplineError(
-                f"response {self.response_ps} ps: must not be negative; write 0 or more, or leave "
-                "it out for the standard's"
+                f"response {duration_text(self.response_ps)}: must not be negative; write 0ps or "
+                "more, or leave it out for the standard's"
             )
         if isinstance(self.ecn, str) and self.ecn != "off" and self.ecn not in PROFILES:
             raise DisciplineError(
@@ -125,7 +132,9 @@ class Discipline:
         _refuse_priorities("lossless", self.lossless)
         _refuse_priorities("strict", self.strict)
         if self.deadlock_ps <= 0:
-            raise DisciplineError(f"deadlock {self.deadlock_ps} ps: must be above 0; write 10ms")
+            raise DisciplineError(
+                f"deadlock {duration_text(self.deadlock_ps)}: must be above 0; write 10ms"
+            )
         if self.watchdog is not None and not self.protected:
             raise DisciplineError(
                 "watchdog: no class is under PFC, there is nothing to watch; leave it out, or "

@@ -13,7 +13,7 @@ import numpy as np
 from emulate import _engine
 from topo.error import KvfabricError
 from topo.fabric import Fabric
-from topo.unit import show_duration, show_rate
+from topo.unit import duration_text, rate_text
 
 Kind = Literal["down", "degraded", "lossy", "storm"]
 Direction = Literal["both", "forward", "back"]
@@ -60,18 +60,24 @@ class Fault:
             raise FaultError(f"direction {self.direction!r}: write both, forward or back")
         if not 0 <= self.from_ps < self.until_ps <= FOREVER:
             raise FaultError(
-                f"{self.kind} from {show_duration(self.from_ps)} until "
-                f"{show_duration(self.until_ps)}: write 0 or later, and an end after it"
+                f"{self.kind} from {duration_text(self.from_ps)} until "
+                f"{duration_text(self.until_ps)}: write 0ms or later, and an end after it"
             )
         takes = self.kind in ("degraded", "lossy")
         if takes and not (self.share is not None and 0 < self.share < 1):
             raise FaultError(
-                f"{self.kind} share {self.share}: write what is "
+                f"{self.kind} share {_share_text(self.share)}: write what is "
                 f"{'left of the rate' if self.kind == 'degraded' else 'lost'}, above 0% and "
                 "below 100%; a link that carries nothing is down"
             )
         if not takes and self.share is not None:
-            raise FaultError(f"{self.kind} share {self.share}: takes none; leave it out")
+            raise FaultError(
+                f"{self.kind} share {_share_text(self.share)}: takes none; leave it out"
+            )
+
+
+def _share_text(share: float | None) -> str:
+    return "is missing" if share is None else f"{100 * share:g}%"
 
 
 def node_down(fabric: Fabric, node: int, from_ps: int, until_ps: int = FOREVER) -> list[Fault]:
@@ -133,8 +139,8 @@ def _joined(fabric: Fabric, port: int, several: Iterable[Fault]) -> list[tuple[i
             found.append((start, max(end, fault.until_ps), first))
         elif found and fault.from_ps < found[-1][1]:
             raise FaultError(
-                f"{fabric.port_name(port)} {fault.kind} from {show_duration(fault.from_ps)}: "
-                f"already so until {show_duration(found[-1][1])}; write spans that do not overlap"
+                f"{fabric.port_name(port)} {fault.kind} from {duration_text(fault.from_ps)}: "
+                f"already so until {duration_text(found[-1][1])}; write spans that do not overlap"
             )
         else:
             found.append((fault.from_ps, fault.until_ps, fault))
@@ -150,7 +156,7 @@ def _value(fabric: Fabric, port: int, fault: Fault) -> int:
     rate = round(int(fabric.ports.rate_bps[port]) * fault.share)
     if rate < _LEAST_RATE_BPS:
         raise FaultError(
-            f"{fabric.port_name(port)} degraded to {show_rate(rate)}: the packet engine takes "
-            "1 Mbps or more; a link that carries nothing is down"
+            f"{fabric.port_name(port)} degraded to {rate_text(rate)}: the packet engine takes "
+            "1Mbps or more; write a larger share; a link that carries nothing is down"
         )
     return rate

@@ -85,7 +85,7 @@ def sonic(rate_bps: int, delay_ps: int, mtu: int) -> int:
     if rows is None:
         raise HeadroomError(
             f"headroom 'sonic' at {show_rate(rate_bps)}: the table ends at 800 Gbps; "
-            "write mlx5, or the bytes"
+            "write mlx5, or a size, as 200KiB"
         )
     low, high = (rows[0], rows[1]) if delay_ps <= rows[1][0] * PROPAGATION_PS_PER_M else rows[1:]
     beyond = max(delay_ps - low[0] * PROPAGATION_PS_PER_M, 0)

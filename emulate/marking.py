@@ -11,6 +11,7 @@ from typing import Final
 
 from emulate.bound import MOST_BYTES, refuse_beyond
 from topo.error import KvfabricError
+from topo.unit import size_text
 
 
 class MarkingError(KvfabricError):
@@ -34,10 +35,11 @@ class Threshold:
         refuse_beyond(MarkingError, "kmax", self.kmax_bytes, MOST_BYTES, "B")
         if not 0 <= self.kmin_bytes <= self.kmax_bytes:
             raise MarkingError(
-                f"kmin {self.kmin_bytes} B, kmax {self.kmax_bytes} B: write 0 <= kmin <= kmax"
+                f"kmin {size_text(self.kmin_bytes)}, kmax {size_text(self.kmax_bytes)}: a queue "
+                "marks from kmin up; write 0B <= kmin <= kmax, as 1MiB and 2MiB"
             )
         if not 0 <= self.pmax <= 1:
-            raise MarkingError(f"pmax {self.pmax}: write a share from 0% to 100%")
+            raise MarkingError(f"pmax {self.pmax:g}: write a share from 0% to 100%")
 
 
 @dataclass(frozen=True, slots=True)

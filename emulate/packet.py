@@ -32,7 +32,7 @@ from emulate.transport import Transport
 from topo.error import KvfabricError
 from topo.fabric import Fabric, Kind
 from topo.route import Routes
-from topo.unit import PS_PER_US, show_duration
+from topo.unit import PS_PER_US, duration_text
 from traffic.emulator import COMPLETION, FLOW, Advance, Table, Telemetry
 
 OBSERVATION_TICK_PS: Final = 10 * PS_PER_US
@@ -90,7 +90,9 @@ class PacketEmulator:
         if not 0 <= seed < 2**64:
             raise KvfabricError(f"seed {seed}: write a whole number from 0 to 2^64 - 1")
         if tick_ps < 1:
-            raise KvfabricError(f"observation tick {tick_ps} ps: must be above 0; write 10us")
+            raise KvfabricError(
+                f"observation tick {duration_text(tick_ps)}: must be above 0; write 10us"
+            )
         refuse_beyond(KvfabricError, "observation tick", tick_ps, MOST_WAIT_PS, "ps")
         self._now_ps = 0
         self._tick_ps = tick_ps
@@ -162,8 +164,8 @@ class PacketEmulator:
         """Run to the first instant at most ``until_ps`` at which some flow completed."""
         if until_ps < self._now_ps:
             raise KvfabricError(
-                f"advance to {until_ps} ps: before the present time {self._now_ps} ps; "
-                "time never goes back"
+                f"advance to {duration_text(until_ps)}: before the present time "
+                f"{duration_text(self._now_ps)}; time never goes back"
             )
         self._now_ps, done = self._engine.advance(min(until_ps, NEVER))
         rows = np.zeros(len(done), COMPLETION)
@@ -278,9 +280,9 @@ class PacketEmulator:
             "must be at least 1 and at most its bytes",
         )
         _first(flows, flows["priority"] >= PRIORITIES, "priority", "must be 0 to 7")
-        late = (flows["release_ps"] < self._now_ps) | (flows["release_ps"] > NEVER)
-        now = show_duration(self._now_ps)
-        _first(flows, late, "release_ps", f"must not be before the present time, {now}")
+        late = flows["release_ps"] < self._now_ps
+        _first(flows, late, "release_ps", f"must not be before the present time, {self._now_ps}")
+        _first(flows, flows["release_ps"] > NEVER, "release_ps", f"must be at most {NEVER}")
         number = flows["flow"]
         wild = (number < 0) | (number >= _MOST_FLOWS)
         _first(flows, wild, "flow", "must be 0 or more, dense from 0")

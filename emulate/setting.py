@@ -20,7 +20,7 @@ from emulate.transport import Transport, TransportError
 from topo.error import KvfabricError
 from topo.fabric import Fabric
 from topo.route import Routes
-from topo.unit import show_rate
+from topo.unit import rate_text, size_text
 
 NEVER: Final = 2**62
 """An instant that is not reached, and a number of bytes that no queue holds."""
@@ -36,12 +36,13 @@ def refuse_rates(fabric: Fabric) -> None:
     """Raise `KvfabricError` for a link whose rate picoseconds a byte cannot tell, or a cable, a
     pipeline or a memory beyond what the engines count."""
     for link in fabric.links:
+        name = f"link {fabric.nodes[link.a].name!r} to {fabric.nodes[link.b].name!r}"
         if not _LEAST_RATE_BPS <= link.rate_bps <= _MOST_RATE_BPS:
             raise KvfabricError(
-                f"link {link.index} rate {show_rate(link.rate_bps)}: the packet engine takes "
-                "1 Mbps to 8 Tbps"
+                f"{name} rate {rate_text(link.rate_bps)}: the packet engine takes 1Mbps to 8Tbps; "
+                "write such a rate"
             )
-        refuse_beyond(KvfabricError, f"link {link.index} delay", link.delay_ps, MOST_WAY_PS, "ps")
+        refuse_beyond(KvfabricError, f"{name} delay", link.delay_ps, MOST_WAY_PS, "ps")
     for node in fabric.nodes:
         if node.switch is not None:
             name = f"switch {node.name!r}"
@@ -64,8 +65,8 @@ def refuse_storms(discipline: Discipline, faults: Sequence[Fault]) -> None:
     storms = [fault for fault in faults if fault.kind == "storm"]
     if storms and not discipline.protected:
         raise FaultError(
-            f"storm on link {storms[0].link}: no class is under PFC, nothing would stop; leave it "
-            "out, or write pfc: true and a rocev2 transport"
+            "storm: no class is under PFC, nothing would stop; leave it out, or write pfc: true "
+            "and a rocev2 transport"
         )
 
 
@@ -104,13 +105,13 @@ def refuse_buffers(
     blocks = _engine.CREDIT_BLOCK * -(-frame // _engine.CREDIT_BLOCK)
     if transport.by_credits and transport.credits < blocks:
         raise TransportError(
-            f"credits {transport.credits} B: below the {blocks} B of one frame, which could never "
-            "start; write more credits or a smaller mtu"
+            f"credits {size_text(transport.credits)}: below the {size_text(blocks)} of one frame, "
+            "which could never start; write more credits or a smaller mtu"
         )
     if transport.drain_bps and discipline.cut_through:
         raise TransportError(
-            f"drain {transport.drain_bps} bit/s: not with switches that cut through; write 0, or "
-            "cut_through: false"
+            f"drain {rate_text(transport.drain_bps)}: not with switches that cut through; leave it "
+            "out, or write cut_through: false"
         )
     for node in fabric.nodes:
         if node.switch is None:
@@ -130,29 +131,31 @@ def refuse_buffers(
         buffer = node.switch.buffer_bytes
         if buffer < frame:
             raise TransportError(
-                f"mtu {transport.mtu} B: a frame of {frame} B is above the buffer of switch "
-                f"{node.name!r}, {buffer} B; write a larger buffer or a smaller mtu"
+                f"mtu {size_text(transport.mtu)}: a frame of {size_text(frame)} is above the "
+                f"buffer of switch {node.name!r}, {size_text(buffer)}; write a larger buffer or a "
+                "smaller mtu"
             )
         lanes = PRIORITIES * degree * transport.credits if transport.by_credits else 0
         if lanes > buffer:
             raise TransportError(
-                f"credits {transport.credits} B: {PRIORITIES} virtual lanes of {degree} ports need "
-                f"{lanes} B, above the buffer of switch {node.name!r}, {buffer} B; write less "
-                "credits or a larger buffer"
+                f"credits {size_text(transport.credits)}: {PRIORITIES} virtual lanes of {degree} "
+                f"ports need {size_text(lanes)}, above the buffer of switch {node.name!r}, "
+                f"{size_text(buffer)}; write less credits or a larger buffer"
             )
         if kept + frame > buffer:
             raise DisciplineError(
-                f"switch {node.name!r}: headrooms and reserves of {degree} ports need {kept} B of "
-                f"its buffer of {buffer} B and leave no room for a frame; write a larger buffer, "
-                "shorter cables or another headroom rule"
+                f"switch {node.name!r}: headrooms and reserves of {degree} ports need "
+                f"{size_text(kept)} of its buffer of {size_text(buffer)} and leave no room for a "
+                "frame; write a larger buffer, shorter cables or less headroom"
             )
         _refuse_threshold(f"switch {node.name!r}", discipline, buffer)
         highest = discipline.alpha * (buffer - kept)
         if discipline.protected and discipline.xon_offset_bytes >= highest:
             raise DisciplineError(
-                f"xon_offset {discipline.xon_offset_bytes} B: at or above the highest threshold of "
-                f"switch {node.name!r}, {int(highest)} B; a stopped group would wait to be empty; "
-                "write less"
+                f"switch {node.name!r}: its highest threshold, {size_text(int(highest))} by alpha "
+                f"{discipline.alpha:g} of its buffer of {size_text(buffer)}, is not above "
+                f"xon_offset {size_text(discipline.xon_offset_bytes)}; a stopped group would wait "
+                "to be empty; write a larger alpha or buffer"
             )
 
 
@@ -178,8 +181,8 @@ def _refuse_threshold(name: str, discipline: Discipline, buffer: int) -> None:
     for alpha in (discipline.alpha, discipline.egress_alpha):
         if alpha * buffer > MOST_BYTES:
             raise DisciplineError(
-                f"{name}: alpha {alpha:g} of its buffer of {buffer} B is above {MOST_BYTES} B, the "
-                "largest threshold; write a smaller buffer or alpha"
+                f"{name}: alpha {alpha:g} of its buffer of {size_text(buffer)} is above "
+                f"{size_text(MOST_BYTES)}, the largest threshold; write a smaller buffer or alpha"
             )
 
 
@@ -190,13 +193,13 @@ def _refuse_receiver(
     _refuse_threshold(f"receive_buffer of host {host!r}", discipline, buffer)
     if kept + frame > buffer:
         raise TransportError(
-            f"receive_buffer {buffer} B: headrooms and reserves of the NIC of host {host!r} need "
-            f"{kept} B and leave no room for a frame; write more"
+            f"receive_buffer {size_text(buffer)}: headrooms and reserves of the NIC of host "
+            f"{host!r} need {size_text(kept)} and leave no room for a frame; write more"
         )
     if discipline.protected and discipline.xon_offset_bytes >= discipline.alpha * (buffer - kept):
         raise TransportError(
-            f"receive_buffer {buffer} B: the highest threshold of host {host!r} is not above "
-            f"xon_offset {discipline.xon_offset_bytes} B; write more"
+            f"receive_buffer {size_text(buffer)}: the highest threshold of host {host!r} is not "
+            f"above xon_offset {size_text(discipline.xon_offset_bytes)}; write more"
         )
 
 

@@ -11,7 +11,7 @@ from typing import Final, Literal
 
 from emulate.bound import MOST_BYTES, MOST_COUNT, MOST_WAIT_PS, refuse_beyond
 from topo.error import KvfabricError
-from topo.unit import PS_PER_US
+from topo.unit import PS_PER_US, duration_text, rate_text, size_text
 
 DEFAULT_MTU: Final = 4096
 """Payload of a full packet: the largest MTU of InfiniBand and so of RoCE (specification, 9.2)."""
@@ -229,7 +229,7 @@ class Transport:
         gap = 0 if self.cnp_interval_ps is None else self.cnp_interval_ps
         for name, value, most, unit in (
             ("rto", self.rto_ps, MOST_WAIT_PS, "ps"),
-            ("issue", self.issue_ps, MOST_WAIT_PS, "ps"),
+            ("issue (per_descriptor)", self.issue_ps, MOST_WAIT_PS, "ps"),
             ("cnp_interval", gap, MOST_WAIT_PS, "ps"),
             ("receive_buffer", self.receive_buffer, MOST_BYTES, "B"),
             ("credits", self.credits, MOST_BYTES, "B"),
@@ -249,7 +249,7 @@ class Transport:
                 f"preset {self.preset!r}: no such DCQCN preset; write {', '.join(PRESETS)}"
             )
         if not _LEAST_MTU <= self.mtu <= _MOST_MTU:
-            raise TransportError(f"mtu {self.mtu} B: write 256 to 9216, e.g. 4096")
+            raise TransportError(f"mtu {size_text(self.mtu)}: write 256B to 9KiB, as 4KiB")
         if self.ack_every < 1:
             raise TransportError(f"ack_every {self.ack_every}: must be at least 1; write e.g. 16")
         if self.window and self.window < self.ack_every:
@@ -258,9 +258,14 @@ class Transport:
                 "ever open it; write 0 for no limit, or more"
             )
         if self.rto_ps <= 0:
-            raise TransportError(f"rto {self.rto_ps} ps: must be above 0; write e.g. 67ms")
+            raise TransportError(
+                f"rto {duration_text(self.rto_ps)}: must be above 0; write e.g. 67ms"
+            )
         if self.issue_ps < 0:
-            raise TransportError(f"issue {self.issue_ps} ps: must not be negative")
+            raise TransportError(
+                f"issue (per_descriptor) {duration_text(self.issue_ps)}: must not be negative; "
+                "write 0us or more"
+            )
         if self.issuers not in (0, 1):
             raise TransportError(
                 f"issuers {self.issuers}: write 1 for one issuing thread a NIC, or 0 for one a flow"
@@ -276,12 +281,13 @@ class Transport:
             )
         if self.drain_bps and not 10**6 <= self.drain_bps <= 8 * 10**12:
             raise TransportError(
-                f"drain {self.drain_bps} bit/s: write 1 Mbps to 8 Tbps, or 0 for no limit"
+                f"drain {rate_text(self.drain_bps)}: write 1Mbps to 8Tbps, or leave it out for no "
+                "limit"
             )
         if self.drain_bps and self.kind == "infiniband":
             raise TransportError(
-                f"drain {self.drain_bps} bit/s: not with infiniband, whose hosts return credits at "
-                "arrival; write 0, or kind: rocev2"
+                f"drain {rate_text(self.drain_bps)}: not with infiniband, whose hosts return "
+                "credits at arrival; leave it out, or write kind: rocev2"
             )
         if not 0 <= self.cnp_priority <= 7:
             raise TransportError(f"cnp_priority {self.cnp_priority}: write 0 to 7")
@@ -291,8 +297,8 @@ class Transport:
             )
         if self.cnp_interval_ps is not None and self.cnp_interval_ps < 0:
             raise TransportError(
-                f"cnp_interval {self.cnp_interval_ps} ps: must not be negative; write 0 for a CNP "
-                "a marked packet, or leave it out for the preset's"
+                f"cnp_interval {duration_text(self.cnp_interval_ps)}: must not be negative; write "
+                "0ps for a CNP a marked packet, or leave it out for the preset's"
             )
 
     @property

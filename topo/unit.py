@@ -161,6 +161,41 @@ def show_rate(bps: float) -> str:
     return _scaled(bps, _RATE, ("bps", "Kbps", "Mbps", "Gbps", "Tbps"))
 
 
+def _text(value: int, units: Mapping[str, int], names: tuple[str, ...]) -> str:
+    name = next((name for name in reversed(names) if abs(value) >= units[name]), names[0])
+    return f"{(Decimal(value) / units[name]).normalize():f}{name}"
+
+
+def duration_text(ps: int) -> str:
+    """A duration as scenario files write it, without rounding.
+
+    >>> duration_text(67_108_864_000)
+    '67.108864ms'
+    """
+    return _text(ps, _DURATION, ("ps", "ns", "us", "ms", "s"))
+
+
+def rate_text(bps: int) -> str:
+    """A rate as scenario files write it, without rounding.
+
+    >>> rate_text(400 * 10**9), rate_text(2_500_000_000)
+    ('400Gbps', '2.5Gbps')
+    """
+    return _text(bps, _RATE, ("bps", "Kbps", "Mbps", "Gbps", "Tbps"))
+
+
+def size_text(count: int) -> str:
+    """A size as scenario files write it, without rounding: in the unit that takes fewest digits.
+
+    >>> size_text(44_032), size_text(25_000_000), size_text(4178)
+    ('43KiB', '25MB', '4178B')
+    """
+    units = _SIZE.items() if count else [("B", 1)]
+    whole = [(count // unit, name) for name, unit in units if count % unit == 0]
+    number, name = min(whole, key=lambda each: (abs(each[0]), "i" not in each[1]))
+    return f"{number}{name}"
+
+
 def propagation_ps(length_m: float) -> int:
     """One-way delay of a cable in picoseconds.
 

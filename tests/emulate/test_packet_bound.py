@@ -15,7 +15,7 @@ from topo.route import equal_cost
 G = 10**9
 WIRE_PS = 4178 * 80
 FREE = Transport(control="none")
-BEYOND = "write a whole number of at most"
+BEYOND = "(write|one of) at most"
 NUMBERS = {
     Transport: {
         "rto_ps": MOST_WAIT_PS,
@@ -61,10 +61,10 @@ def test_thresholds_of_marking_are_whole_and_within_counting():
 @pytest.mark.parametrize("ps", [MOST_WAY_PS + 1, 20 * 10**12, 2**62])
 def test_a_way_that_takes_longer_than_instants_can_be_told_apart_is_refused(lab, discipline, ps):
     for fabric, name in (
-        (lab.chain([G, G], [ps, 0]), "link 0 delay"),
+        (lab.chain([G, G], [ps, 0]), "link 'a' to 's0' delay"),
         (lab.chain([G, G], [0, 0], latency=ps), "switch 's0' latency"),
     ):
-        with pytest.raises(KvfabricError, match=f"{name} {ps} ps: {BEYOND} 10\\^12 ps"):
+        with pytest.raises(KvfabricError, match=f"{name} [0-9.]+s: cannot .* at most 1s"):
             PacketEmulator(fabric, equal_cost(fabric), discipline, FREE, seed=1)
 
 

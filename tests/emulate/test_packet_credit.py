@@ -223,7 +223,7 @@ def test_the_lane_counts_its_blocks():
 def test_impossible_credits_are_refused_in_one_line(lab):
     fabric = lab.star(4, buffer=2**20)
     for transport, error, word in (
-        (infiniband(4159), TransportError, "below the 4160 B of one frame"),
+        (infiniband(4159), TransportError, "below the 4160B of one frame"),
         (infiniband(64 * 2**10), TransportError, "8 virtual lanes of 4 ports"),
     ):
         with pytest.raises(error, match=word) as refusal:

@@ -81,7 +81,7 @@ def test_a_lossy_class_overflows_instead(lab):
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"drain_bps": 5}, "drain 5 bit/s: write 1 Mbps to 8 Tbps"),
+        ({"drain_bps": 5}, "drain 5bps: write 1Mbps to 8Tbps"),
         ({"drain_bps": G, "kind": "infiniband"}, "not with infiniband"),
     ],
 )
@@ -91,5 +91,5 @@ def test_impossible_drains_are_refused(settings, message):
 
 
 def test_a_receive_buffer_below_its_headroom_is_refused(lab):
-    with pytest.raises(KvfabricError, match="receive_buffer 20000 B: headrooms and reserves"):
+    with pytest.raises(KvfabricError, match="receive_buffer 20kB: headrooms and reserves"):
         run(lab, lab.star(2), [(1, 2, 1, 0)], 40, receive_buffer=20_000)

@@ -237,7 +237,7 @@ def test_an_impossible_discipline_is_refused_in_one_line(bad, word):
             {"headroom": 0, "xon_offset_bytes": 300_000},
             {},
             DisciplineError,
-            "write less",
+            "not above xon_offset",
         ),
     ],
 )
@@ -257,6 +257,6 @@ def test_a_rate_that_picoseconds_cannot_tell_is_refused():
     fabric = Fabric("pair")
     a, b = fabric.add_host("a"), fabric.add_host("b")
     fabric.connect(a, b, rate_bps=10**13)
-    with pytest.raises(KvfabricError, match="8 Tbps"):
+    with pytest.raises(KvfabricError, match="8Tbps"):
         PacketEmulator(fabric, equal_cost(fabric), seed=1)
     assert Switch().ports == 64

@@ -153,8 +153,8 @@ def test_the_watchdog_acts_by_its_table():
 
 def test_a_watchdog_without_pauses_or_without_time_is_refused(lab):
     for make, word in (
-        (lambda: Watchdog(detect_ps=0), "detect 0 ps: must be above 0"),
-        (lambda: Watchdog(restore_ps=-1), "restore -1 ps"),
+        (lambda: Watchdog(detect_ps=0), "detect 0ps: must be above 0"),
+        (lambda: Watchdog(restore_ps=-1), "restore -1ps"),
         (lambda: Discipline(pfc=False, watchdog=Watchdog()), "nothing to watch"),
     ):
         with pytest.raises(DisciplineError, match=word) as refusal:

@@ -224,7 +224,7 @@ def test_a_policy_that_a_fabric_cannot_serve_is_told_in_its_cell(
         (
             "budget:",
             "network: {discipline: {ecn: {kmin: 2MB, kmax: 1MB, pmax: 1%}}}\nbudget:",
-            "tiny.yaml:7: network.discipline: kmin 2000000 B, kmax 1000000 B",
+            "tiny.yaml:7: network.discipline: kmin 2MB, kmax 1MB",
         ),
     ],
 )
