@@ -220,12 +220,12 @@ class PacketEmulator:
         """Tables of everything up to the present time, as `traffic.emulator.Telemetry` says.
 
         Further flow columns: ``spurious_timeouts`` (no packet of the flow had been lost),
-        ``lost_packets``, ``cnps`` and ``rate_bps`` (the sender's present rate); ``last_mark_port``
-        (-1: none); and the parts of ``finish_ps - release_ps``, to the picosecond, -1 before the
-        finish: ``blame_wire_ps blame_queued_ps blame_paused_ps blame_source_ps blame_issue_ps
-        blame_pacing_ps blame_window_ps blame_retransmission_ps`` (docs/packet-model.md). Time lost
-        to pacing is the fault of the port that marked last. Further totals:
-        payload ``bytes_sent = bytes_delivered + bytes_discarded + bytes_dropped +
+        ``lost_packets``, ``cnps`` and ``rate_bps`` (the sender's rate now, or when its last ACK
+        came); ``last_mark_port`` (-1: none); and the parts of ``finish_ps - release_ps``, to the
+        picosecond, -1 before the finish: ``blame_wire_ps blame_queued_ps blame_paused_ps
+        blame_source_ps blame_issue_ps blame_pacing_ps blame_window_ps blame_retransmission_ps``
+        (docs/packet-model.md). Time lost to pacing is the fault of the port that marked last.
+        Further totals: payload ``bytes_sent = bytes_delivered + bytes_discarded + bytes_dropped +
         bytes_in_flight``; ``drops_lossless``, which is an error of the run when not 0; and
         ``drops_fault``, frames lost on a link that was down or lossy, and ``drops_watchdog``.
         """

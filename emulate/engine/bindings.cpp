@@ -127,7 +127,7 @@ nb::dict flow_table(const Engine& engine) {
         flows.push_back(&flow);
         blames.push_back(all[static_cast<std::size_t>(flow.setting.flow)]);
     }
-    nb::dict table = flow_columns(flows);
+    nb::dict table = flow_columns(engine, flows);
     table["spurious_timeouts"] = column(flows, [](const Flow* f) { return f->spurious; });
     table["lost_packets"] = column(flows, [](const Flow* f) { return f->lost; });
     table["last_mark_port"] = column(flows, [](const Flow* f) { return f->marked_by; });

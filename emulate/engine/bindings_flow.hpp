@@ -7,7 +7,8 @@
 
 namespace kvfabric {
 
-inline nb::dict flow_columns(const std::vector<const Flow*>& flows) {
+template <typename Engine>
+nb::dict flow_columns(const Engine& engine, const std::vector<const Flow*>& flows) {
     nb::dict table;
     const auto put = [&](const char* name, auto number) {
         table[name] = column(flows, [&](const Flow* flow) { return number(*flow); });
@@ -27,7 +28,7 @@ inline nb::dict flow_columns(const std::vector<const Flow*>& flows) {
     put("resent_bytes", [](const Flow& f) { return f.resent; });
     put("timeouts", [](const Flow& f) { return f.timeouts; });
     put("cnps", [](const Flow& f) { return f.cnps; });
-    put("rate_bps", [](const Flow& f) { return f.rate.rate(); });
+    put("rate_bps", [&](const Flow& f) { return engine.rate_bps(static_cast<std::size_t>(f.setting.flow)); });
     return table;
 }
 

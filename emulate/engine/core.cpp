@@ -174,7 +174,6 @@ std::vector<Flow> Core::flows() const {
         Flow row;
         row.setting = flow.setting;
         row.segment = flow.segment;
-        row.rate = sender.rate;
         row.hops = flow.hops;
         row.submitted = true;
         row.ideal = flow.ideal;
@@ -192,6 +191,11 @@ std::vector<Flow> Core::flows() const {
         rows.push_back(row);
     }
     return rows;
+}
+
+std::int64_t Core::rate_bps(std::size_t flow) const {
+    const CoreSender& sender = senders_[flow];
+    return sender.rate.rate_at(control_[sender.port], sender.done < 0 ? now_ : sender.done);
 }
 
 const Observation& Core::observation() {

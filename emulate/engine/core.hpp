@@ -64,6 +64,9 @@ public:
     Time now() const { return now_; }
     std::int64_t ticks() const { return ticks_; }
 
+    // The sender's rate now, or when its last ACK came.
+    std::int64_t rate_bps(std::size_t flow) const;
+
     // What was kept of queues and pauses, up to the present time.
     const Observation& observation();
     std::int64_t stops() const { return observation_.pauses.count(); }

@@ -72,6 +72,13 @@ public:
         }
     }
 
+    // The rate at an instant not before any other that it has been asked for.
+    std::int64_t rate_at(const DcqcnSetting& s, Time now) const {
+        Dcqcn then = *this;
+        then.advance(s, now);
+        return then.current_;
+    }
+
     // A CNP has arrived.
     void cnp(const DcqcnSetting& s, Time now) {
         advance(s, now);

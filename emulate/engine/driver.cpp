@@ -192,6 +192,11 @@ void Driver::latch(Time tick) {
     }
 }
 
+std::int64_t Driver::rate_bps(std::size_t flow) const {
+    const Flow& f = flows_[flow];
+    return f.rate.rate_at(control_[paths_[f.path]], f.sender_done < 0 ? now_ : f.sender_done);
+}
+
 const Observation& Driver::observation() {
     for (std::size_t p = 0; p < ports_.size(); ++p) {
         observation_.queues[p].hold(ports_[p].waiting, ticks_);

@@ -9,6 +9,8 @@ from hypothesis import strategies as st
 
 from emulate import _engine
 from emulate.discipline import Discipline
+from emulate.fault import Fault
+from emulate.marking import Threshold
 from emulate.packet import PacketEmulator
 from emulate.transport import Transport
 from topo.route import equal_cost
@@ -189,3 +191,32 @@ def test_a_pause_counts_once_however_often_it_is_refreshed():
     receiver.resume(80)
     receiver.stop(90, 100)
     assert (receiver.times, receiver.longest(120), receiver.longest(190)) == (2, 70, 100)
+
+
+@pytest.mark.parametrize("engine", ["core", "reference"])
+def test_a_rate_is_that_of_the_moment_at_which_it_is_read(lab, engine):
+    # A collision marks the flow, and one CNP halves its rate. Then its NIC is stopped for 3 ms, and
+    # nothing happens to it: half of what is missing comes back every 300 us all the same.
+    fabric = lab.star(3)
+    discipline = Discipline(ecn=Threshold(20_000, 20_000, 1.0))
+    transport = Transport(preset="hpcc", cnp_interval_ps=10**12)
+    storm = Fault("storm", 0, 30 * US, 3_030 * US, direction="back")
+    emulator = PacketEmulator(
+        fabric, equal_cost(fabric), discipline, transport, seed=1, faults=[storm], engine=engine
+    )
+    emulator.submit(lab.flows((1, 3, 5_000_000, 0), (2, 3, 200_000, 0)))
+    read = []
+    for slice_us in range(0, 3_000, 10):
+        while len(emulator.advance(slice_us * US).completions):
+            pass
+        read.append(int(emulator.telemetry().flows["rate_bps"][0]))
+    assert emulator.telemetry().flows["cnps"][0] == 1
+    rates = [rate for rate, _ in itertools.groupby(read)]
+    lasts = [len(list(same)) for _, same in itertools.groupby(read)]
+    assert rates[:4] == [100 * 10**9, 50 * 10**9, 75 * 10**9, 87_500_000_000]
+    assert lasts[1:-1] == [30] * (len(lasts) - 2)
+    # When all is acknowledged nothing is sent at any rate: the last one stays.
+    lab.finish(emulator, until=4_000 * US)
+    last = emulator.telemetry().flows["rate_bps"].tolist()
+    emulator.advance(40_000 * US)
+    assert emulator.telemetry().flows["rate_bps"].tolist() == last

@@ -17,7 +17,7 @@ nb::dict plane_flows(const Plane& plane) {
     for (const Flow& flow : plane.flows()) {
         if (flow.submitted) flows.push_back(&flow);
     }
-    return flow_columns(flows);
+    return flow_columns(plane, flows);
 }
 
 nb::dict plane_totals(const Plane& plane) {
