@@ -30,6 +30,7 @@ from analysis.record import (
 )
 from kvfabric.build import Stage, files_of, impossible, stage
 from kvfabric.demand import demand_of
+from kvfabric.effort import foretold
 from kvfabric.limit import not_modelled
 from kvfabric.load import Study
 from kvfabric.policy import is_code, kind_of
@@ -101,12 +102,19 @@ def _refuse_code(study: Study) -> None:
 
 
 def run_study(
-    study: Study, out: Path, *, processes: int, progress: Progress, reproduce: str
+    study: Study,
+    out: Path,
+    *,
+    processes: int,
+    progress: Progress,
+    reproduce: str,
+    announce: Callable[[str], None] | None = None,
 ) -> StudyManifest:
     """Run what is missing of a study into ``out`` and return its manifest.
 
     Nothing is written before everything that can be checked is checked. ``reproduce`` is the
-    command line that gives the same study again.
+    command line that gives the same study again; ``announce`` gets a line where it will take
+    minutes.
     """
     jobs = jobs_of(study)
     manifest = manifest_of(study, jobs, reproduce)
@@ -124,6 +132,8 @@ def run_study(
             progress(share, f"{len(jobs) - len(missing) + done}/{len(jobs)} cells")
 
         if missing:
+            if announce is not None and (line := foretold(missing, processes)):
+                announce(line)
             work = _Work(out)
             # What was read to check the study is not read again by those who run it.
             begin = partial(take_over, shelf())

@@ -157,6 +157,7 @@ def compare_and_report(
             processes=jobs or len(os.sched_getaffinity(0)),
             progress=tick,
             reproduce=shlex.join(["kvfabric", *sys.argv[1:]]),
+            announce=lambda line: click.echo(f"{study.scenario.name}: {line}", err=True),
         )
     return tell(place, asserted)
 
