@@ -3,8 +3,9 @@
     python bench/sanitize.py                 # builds in a scratch copy, then runs the tests
     python bench/sanitize.py --cache DIR     # keeps objects for the next time
 
-The engine alone is instrumented (gcc's -fsanitize=address,undefined, and the bounds of vectors); the
-bindings around it are not. Nothing in the checkout is touched. Ends with 1 when a test fails or a sanitizer speaks.
+The engine alone is instrumented (gcc's -fsanitize=address,undefined, and the bounds of vectors);
+the bindings around it are not. Nothing in the checkout is touched. Ends with 1 when a test fails or
+a sanitizer speaks.
 """
 
 import argparse
