@@ -32,7 +32,7 @@ from emulate.transport import Transport
 from topo.error import KvfabricError
 from topo.fabric import Fabric, Kind
 from topo.route import Routes
-from topo.unit import PS_PER_US, duration_text
+from topo.unit import PS_PER_US, duration_text, size_text
 from traffic.emulator import COMPLETION, FLOW, Advance, Table, Telemetry
 
 OBSERVATION_TICK_PS: Final = 10 * PS_PER_US
@@ -42,6 +42,7 @@ EngineName = Literal["auto", "core", "reference"]
 """Which engine moves the packets; the results are the same."""
 
 _MOST_FLOWS: Final = 2**28
+_MOST_PACKETS: Final = 2**32 - 1
 _MOST_THREADS: Final = 64
 
 
@@ -279,6 +280,13 @@ class PacketEmulator:
             "descriptors",
             "must be at least 1 and at most its bytes",
         )
+        mtu = self.transport.mtu
+        _first(
+            flows,
+            _packets(flows, mtu) > _MOST_PACKETS,
+            "bytes",
+            f"take more than 2^32 - 1 packets of {size_text(mtu)}; write fewer, or a larger mtu",
+        )
         _first(flows, flows["priority"] >= PRIORITIES, "priority", "must be 0 to 7")
         late = flows["release_ps"] < self._now_ps
         _first(flows, late, "release_ps", f"must not be before the present time, {self._now_ps}")
@@ -292,7 +300,18 @@ class PacketEmulator:
             raise FlowError("flows: a flow number was submitted twice; number them apart, from 0")
 
 
+def _packets(flows: NDArray[np.void], mtu: int) -> NDArray[np.int64]:
+    """Packets of each flow, by the rule of `emulate.ideal.frames`."""
+    count = flows["descriptors"]
+    small, longer = np.divmod(flows["bytes"], count)
+    packets: NDArray[np.int64] = longer * -(-(small + 1) // mtu) + (count - longer) * -(
+        -small // mtu
+    )
+    return packets
+
+
 def _first(flows: NDArray[np.void], bad: NDArray[np.bool_], name: str, why: str) -> None:
     if bad.any():
         flow = flows[int(np.argmax(bad))]
-        raise FlowError(f"flow {flow['flow']}: {name} {flow[name]} {why}")
+        shown = size_text(int(flow[name])) if name == "bytes" else flow[name]
+        raise FlowError(f"flow {flow['flow']}: {name} {shown} {why}")

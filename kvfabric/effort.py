@@ -1,8 +1,9 @@
 """How long the packets of a study will take, told before they move where that is some minutes.
 
 An estimate by what is known before: the prompts' KV bytes, cut at the MTU, over the mean number of
-links between prefill and decode instances, with an ACK every so many packets. What depends on the
-run (prefix caches, retransmissions, background traffic, users who wait for answers) is left out.
+links between prefill and decode instances, with an ACK every so many packets; prompts that no
+decode instance can hold do not move. What depends on the run (prefix caches, retransmissions,
+background traffic, users who wait for answers) is left out.
 """
 
 from collections.abc import Sequence
@@ -66,10 +67,12 @@ def packet_hops(job: CellJob) -> int:
 
 def _of_model(ready: Stage, placed: Placed, tokens: NDArray[np.int32]) -> int:
     kv_bytes = placed.deployment.prefill.model.kv_bytes
+    most = placed.deployment.decode.kv_capacity_bytes
     lengths, counts = np.unique(tokens, return_counts=True)
     size: int = sum(
         kv_bytes(length) * count
         for length, count in zip(lengths.tolist(), counts.tolist(), strict=True)
+        if kv_bytes(length) <= most
     )
     reached = placed.hops[placed.hops >= 0]
     links = float(reached.mean()) if reached.size else 0.0

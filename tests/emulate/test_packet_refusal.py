@@ -8,7 +8,7 @@ from emulate.discipline import Discipline, Watchdog
 from emulate.fault import Fault
 from emulate.headroom import sonic
 from emulate.marking import Threshold
-from emulate.packet import PacketEmulator
+from emulate.packet import FlowError, PacketEmulator
 from emulate.transport import Transport
 from topo.error import KvfabricError
 from topo.route import equal_cost
@@ -117,3 +117,14 @@ def test_a_setting_that_cannot_be_is_told_with_its_value_and_what_to_write(line)
 @pytest.mark.parametrize("line", FABRICS)
 def test_what_a_fabric_cannot_hold_is_told_with_both_values(lab, line):
     held_to(line, lambda: FABRICS[line](lab))
+
+
+def test_a_flow_has_at_most_as_many_packets_as_can_be_numbered(lab):
+    fabric = lab.star(2)
+    emulator = PacketEmulator(fabric, equal_cost(fabric), transport=Transport(mtu=256), seed=1)
+    most = (2**32 - 1) * 256
+    emulator.submit(lab.flows((1, 2, most, 0)))
+    assert emulator.telemetry().flows["packets"].tolist() == [2**32 - 1]
+    for size, descriptors in ((most + 1, 1), (most, 2), (64 * 2**40, 1)):
+        with pytest.raises(FlowError, match=r"B take more than 2\^32 - 1 packets of 256B"):
+            emulator.submit(lab.flows((1, 2, size, 0), first=1, descriptors=descriptors))
