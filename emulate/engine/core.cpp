@@ -105,18 +105,26 @@ std::int64_t Core::submit(const std::vector<FlowSetting>& flows) {
     const std::size_t before = paths_.size();
     std::vector<CoreFlow> taken;
     std::vector<CoreRoute> routes;
+    std::vector<std::uint32_t> ports;  // of both ways of a flow
     for (std::size_t row = 0; row < flows.size(); ++row) {
         CoreFlow flow;
         CoreRoute route;
         flow.setting = flows[row];
-        const std::optional<Ways> ways = router_.ways(flow.setting, seed_, paths_);
+        ports.clear();
+        const std::optional<Ways> ways = router_.ways(flow.setting, seed_, ports);
         if (!ways) {
             paths_.resize(before);
             return static_cast<std::int64_t>(row);
         }
-        route.there = ways->there;
-        route.back = ways->back;
+        const auto back = ports.begin() + ways->back;
+        const std::uint32_t end = path_end | static_cast<std::uint32_t>(flow.setting.flow);
         flow.hops = ways->hops;
+        route.there = static_cast<std::uint32_t>(paths_.size());
+        paths_.insert(paths_.end(), ports.begin(), back);
+        paths_.push_back(end);
+        route.back = static_cast<std::uint32_t>(paths_.size());
+        paths_.insert(paths_.end(), back, ports.end());
+        paths_.push_back(end);
         flow.segment = Segment(flow.setting.bytes, flow.setting.descriptors, transport_.mtu);
         const Sequence packets = flow.segment.packets();
         route.last = packets - 1;
@@ -147,11 +155,13 @@ void Core::take(const CoreFlow& flow, const CoreRoute& route) {
     sender.packets = flow.segment.packets();
     sender.window = GoBackNSender(sender.packets);
     sender.port = paths_[route.there];
+    sender.step = route.there + 1;
     sender.priority = sender.place.priority = flow.setting.priority;
     sender.uniform = flow.segment.uniform();
     sender.release = flow.setting.release;
     sender.rate = Dcqcn(fabric_.rate_bps[sender.port]);
     receivers_[slot].port = paths_[route.back];
+    receivers_[slot].step = route.back + 1;
     receivers_[slot].priority = flow.setting.priority;
     CoreNode& node = nodes_[ports_[sender.port].node];
     at(node, sender.release, EventKind::timer, sender.port,

@@ -231,6 +231,7 @@ private:
     void time_next(CoreNode& node);
     void told_next(Worker& worker, CoreNode& node, CorePort& port);
     void pauses_next(CoreNode& node);
+    std::uint32_t flow_of(const Frame& frame) const;
     Bytes wire_of(const Frame& frame) const;
     CorePort& way(const Frame& frame);
     Sequence sequence_of(const Frame& frame) const;
@@ -347,7 +348,7 @@ private:
     std::vector<CoreSender> senders_;
     std::vector<CoreReceiver> receivers_;
     std::vector<CoreFlow> flows_;
-    std::vector<std::uint32_t> paths_;
+    std::vector<std::uint32_t> paths_;  // ports of each way of each flow, and behind them the flow
 
     Observation observation_;
     DeadlockWatch deadlocks_;

@@ -11,18 +11,19 @@ namespace kvfabric {
 // The header of the frame that starts is on its way; what is left of the frame follows.
 void Core::herald(Worker& worker, CorePort& port, Frame& frame) {
     Frame header = frame;
-    header.body |= header_flag;
+    header.head |= header_flag;
     const Time arrival = worker.now + port.serialiser.duration(header_wire) + port.delay;
     header.stamp(static_cast<std::uint64_t>(arrival - epoch_));
     port.out.push(header.head, header.body, port.peer->in, worker.arena);
     if (port.latest <= worker.limit[switches]) announce(worker, *port.peer, header.head);
     port.latest = header.head;
-    frame.body = hollow_flag | static_cast<std::uint64_t>(port.serialiser.per_byte());
+    frame.head |= hollow_flag;
+    frame.body = static_cast<std::uint64_t>(port.serialiser.per_byte());
 }
 
 // What has come in is no whole frame that has to go on.
 void Core::take_odd(Worker& worker, CorePort& port, const Frame& frame) {
-    if ((frame.body & header_flag) != 0) return;
+    if (frame.header()) return;
     if (frame.lost()) {
         lose(worker, port, frame);
     } else {
@@ -33,15 +34,15 @@ void Core::take_odd(Worker& worker, CorePort& port, const Frame& frame) {
 // If it is the header of a frame, does the frame go on at once? What is next here is its last bit:
 // the rest of a frame that has gone on, or else all of it.
 bool Core::goes_on(Worker& worker, CorePort& in, Frame frame) {
-    if ((frame.body & header_flag) == 0) return false;
-    const auto per_byte = static_cast<std::int64_t>(in.in.front()->body & ~hollow_flag);
-    frame.body &= ~header_flag;
+    if (!frame.header()) return false;
+    const auto per_byte = static_cast<std::int64_t>(in.in.front()->body);
+    frame.head &= ~header_flag;
     bool goes = false;
     if (CorePort& out = way(frame); !frame.lost() && &out != &in) {
         catch_up(worker, nodes_[in.node], out, worker.key);
         goes = passes(worker, out, frame, per_byte);
     }
-    in.in.amend(goes ? frame.body | hollow_flag : frame.body);
+    in.in.amend(frame.body, goes);
     return goes;
 }
 

@@ -18,8 +18,9 @@ void Core::stow(Worker& worker, CoreNode& node, CorePort& port, const Frame& fra
     const Time end = receive.drain.finish(start, wire);
     if (frame.shape() == Shape::last) {
         Trail::Line alone;
-        worker.trail.joined(alone, frame.flow(), static_cast<std::uint16_t>(frame.number()),
-                            static_cast<std::uint8_t>(frame.hop()), port.id, worker.now, 0);
+        const std::uint32_t flow = flow_of(frame);
+        worker.trail.joined(alone, flow, static_cast<std::uint16_t>(frame.number()),
+                            flows_[flow].hops, port.id, worker.now, 0);
         worker.trail.left(alone, start, 0);
         worker.possible.push(end);
     }

@@ -25,7 +25,7 @@ bool Core::loses(const CorePort& port, const Frame& frame, Time start, Time arri
     if (fault.down(start, arrival)) return true;
     const std::uint64_t loss = fault.loss_q32(start, arrival);
     if (loss == 0) return false;
-    const std::uint64_t hash = draw(seed_, Purpose::loss, frame.flow(), sequence_of(frame),
+    const std::uint64_t hash = draw(seed_, Purpose::loss, flow_of(frame), sequence_of(frame),
                                     frame.attempt(), port.id);
     return (hash >> 32) < loss;
 }
@@ -45,7 +45,7 @@ void Core::lose(Worker& worker, CorePort& port, const Frame& frame) {
     if (by_credits()) repay(worker, port, frame.priority(), wire_of(frame));
     ++rest_[port.id].lost;
     ++worker.totals.drops_fault;
-    worker.facts.push_back({worker.now, frame.flow(), false});
+    worker.facts.push_back({worker.now, flow_of(frame), false});
     if (is_data(frame.shape())) worker.totals.bytes_dropped += wire_of(frame) - data_overhead;
 }
 

@@ -57,9 +57,12 @@ public:
         return &slots_[index_.load(std::memory_order_relaxed) & mask_];
     }
 
-    // Changes the second word of the oldest entry, once it has been peeked at.
-    void amend(std::uint64_t body) {
-        slots_[index_.load(std::memory_order_relaxed) & mask_].body = body;
+    // Changes the second word of the oldest entry, once it has been peeked at, and whether it is hollow.
+    void amend(std::uint64_t body, bool hollow) {
+        FlightSlot& slot = slots_[index_.load(std::memory_order_relaxed) & mask_];
+        const std::uint64_t head = slot.head.load(std::memory_order_relaxed) & ~hollow_flag;
+        slot.head.store(hollow ? head | hollow_flag : head, std::memory_order_relaxed);
+        slot.body = body;
     }
 
     // Takes out the oldest entry; there is one, and it has been peeked at.

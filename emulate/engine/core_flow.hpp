@@ -16,7 +16,7 @@
 
 namespace kvfabric {
 
-// Where a flow's path begins in the engine's table of paths, and what its last packet is.
+// Where a flow's paths begin in the engine's table of paths, and what its last packet is.
 struct CoreRoute {
     std::uint32_t there = 0;
     std::uint32_t back = 0;
@@ -34,6 +34,7 @@ struct alignas(64) CoreSender {
     std::int64_t posted = 0;  // by the line of its NIC
     bool offered = false;     // to that line
     std::uint32_t port = 0;
+    std::uint32_t step = 0;  // in the table of paths, of what follows that port
     Sequence packets = 0;
     std::uint8_t priority = 0;
     bool uniform = false;  // all packets but the last are full
@@ -47,6 +48,7 @@ struct alignas(64) CoreSender {
 struct alignas(64) CoreReceiver {
     GoBackNReceiver window;
     std::uint32_t port = 0;  // by which it answers
+    std::uint32_t step = 0;  // in the table of paths, of what follows that port
     std::uint8_t priority = 0;
     std::uint16_t answers = 0;  // ACKs, NAKs and CNPs so far
     Time cnp_after = 0;  // its next CNP: not before

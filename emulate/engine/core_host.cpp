@@ -223,7 +223,8 @@ void Core::send(Worker& worker, CoreNode& node, CorePort& port, int priority) {
     CoreSender& sender = senders_[flow];
     const Sequence sequence = sender.window.next();
     const Shape shape = shape_of(flow, sequence);
-    Frame frame = Frame::make(flow, shape, sequence, sender.priority, sender.window.attempt());
+    Frame frame =
+        Frame::make(sender.step, shape, sequence, sender.priority, sender.window.attempt());
     if (sender.window.asks()) [[unlikely]] frame.ask();
     const Bytes wire = wire_of(frame);
     const Bytes payload = wire - data_overhead;
@@ -252,7 +253,8 @@ Shape Core::shape_of(std::uint32_t flow, Sequence sequence) const {
 }
 
 void Core::receive_data(Worker& worker, CoreNode& node, const Frame& frame) {
-    CoreReceiver& receiver = receivers_[frame.flow()];
+    const std::uint32_t flow = flow_of(frame);
+    CoreReceiver& receiver = receivers_[flow];
     const Bytes payload = wire_of(frame) - data_overhead;
     if (frame.marked()) {
         ++receiver.marked;
@@ -260,7 +262,7 @@ void Core::receive_data(Worker& worker, CoreNode& node, const Frame& frame) {
             receiver.cnp_after = worker.now + transport_.cnp_interval;
             ++receiver.cnps;
             ++worker.totals.cnps;
-            answer(worker, node, frame.flow(), Shape::cnp, transport_.cnp_priority);
+            answer(worker, node, flow, Shape::cnp, transport_.cnp_priority);
         }
     }
     const Sequence sequence = sequence_of(frame);
@@ -269,21 +271,21 @@ void Core::receive_data(Worker& worker, CoreNode& node, const Frame& frame) {
     (accepted ? worker.totals.bytes_delivered : worker.totals.bytes_discarded) += payload;
     if (verdict == GoBackNReceiver::Verdict::gap) {
         ++worker.totals.naks;
-        answer(worker, node, frame.flow(), Shape::nak, transport_.ack_class(receiver.priority));
+        answer(worker, node, flow, Shape::nak, transport_.ack_class(receiver.priority));
     }
     const bool last = frame.shape() == Shape::last;
     const bool asks =
         last || transport_.ack_every == 1 || frame.asks() ||
         (std::int64_t{sequence} + 1) % transport_.ack_every == 0 ||
-        (transport_.ack_message && flows_[frame.flow()].segment.ends_message(sequence));
+        (transport_.ack_message && flows_[flow].segment.ends_message(sequence));
     if (asks && (accepted || verdict == GoBackNReceiver::Verdict::duplicate)) {
         ++worker.totals.acks;
-        answer(worker, node, frame.flow(), Shape::ack, transport_.ack_class(receiver.priority));
+        answer(worker, node, flow, Shape::ack, transport_.ack_class(receiver.priority));
     }
     if (accepted && last) {
         receiver.finish = worker.now;
         receiver.accepted = static_cast<std::int32_t>(frame.number());
-        worker.completed.push_back(frame.flow());
+        worker.completed.push_back(flow);
     }
 }
 
@@ -293,7 +295,7 @@ void Core::answer(Worker& worker, CoreNode& node, std::uint32_t flow, Shape shap
     CoreReceiver& receiver = receivers_[flow];
     CorePort& port = ports_[receiver.port];
     const Frame frame =
-        Frame::make(flow, shape, receiver.window.expected(), priority, receiver.answers++);
+        Frame::make(receiver.step, shape, receiver.window.expected(), priority, receiver.answers++);
     const Bytes wire = wire_of(frame);
     if (port.left_by(worker.now)) finish(worker, port);
     port.most_waiting = std::max(port.most_waiting, port.waiting + wire);
@@ -313,7 +315,7 @@ void Core::answer(Worker& worker, CoreNode& node, std::uint32_t flow, Shape shap
 }
 
 void Core::receive_answer(Worker& worker, CoreNode& node, const Frame& frame) {
-    const std::uint32_t flow = frame.flow();
+    const std::uint32_t flow = flow_of(frame);
     CoreSender& sender = senders_[flow];
     touch(worker, sender.port);
     if (frame.shape() == Shape::cnp) {

@@ -10,22 +10,29 @@ inline std::uint8_t bit(int priority) { return static_cast<std::uint8_t>(1 << pr
 
 inline std::size_t slot(int priority) { return static_cast<std::size_t>(priority); }
 
+// The flow of a frame, known at the end of its path.
+inline std::uint32_t Core::flow_of(const Frame& frame) const {
+    std::size_t step = frame.step();
+    while ((paths_[step] & path_end) == 0) ++step;
+    return paths_[step] & ~path_end;
+}
+
 inline Bytes Core::wire_of(const Frame& frame) const {
     const Shape shape = frame.shape();
     const Bytes known = shape_wire_[static_cast<std::size_t>(shape)];
     if (known != 0) [[likely]] return known;
-    if (shape == Shape::last) return routes_[frame.flow()].last_wire;
-    return flows_[frame.flow()].segment.payload(frame.number()) + data_overhead;
+    const std::uint32_t flow = flow_of(frame);
+    if (shape == Shape::last) return routes_[flow].last_wire;
+    return flows_[flow].segment.payload(frame.number()) + data_overhead;
 }
 
 inline Sequence Core::sequence_of(const Frame& frame) const {
-    return frame.shape() == Shape::last ? routes_[frame.flow()].last : frame.number();
+    return frame.shape() == Shape::last ? routes_[flow_of(frame)].last : frame.number();
 }
 
 // The port by which a frame leaves the node that it is at.
 [[gnu::always_inline]] inline CorePort& Core::way(const Frame& frame) {
-    const CoreRoute& route = routes_[frame.flow()];
-    return ports_[paths_[(is_data(frame.shape()) ? route.there : route.back) + frame.hop()]];
+    return ports_[paths_[frame.step()]];
 }
 
 // When the last bit of a frame that starts now has left.

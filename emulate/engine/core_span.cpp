@@ -124,33 +124,35 @@ void Core::fetch_ahead(Worker& worker, std::size_t visit, std::uint64_t limit) c
         const FlightSlot& slot = *port.in.front();
         return Frame{slot.head.load(std::memory_order_relaxed), slot.body};
     };
-    const auto out = [&](const Frame& f) -> const CorePort& {
-        const CoreRoute& route = routes_[f.flow()];
-        return ports_[paths_[(is_data(f.shape()) ? route.there : route.back) + f.hop()]];
-    };
+    const auto step = [&](const CorePort& port) { return &paths_[frame(port).step()]; };
     ahead.list(visit + 5, limit);
     for (const CorePort* port : ahead.due(visit + 4)) fetch_lines(port, 128);
     for (const CorePort* port : ahead.due(visit + 3)) fetch_lines(port->in.front(), 16);
-    if (ahead.node(visit).is_host) {
-        for (const CorePort* port : ahead.due(visit + 2)) {
-            const Frame f = frame(*port);
-            if (is_data(f.shape())) {
-                fetch_lines(&receivers_[f.flow()], sizeof(CoreReceiver));
-            } else {
-                fetch_lines(&senders_[f.flow()], sizeof(CoreSender));
-            }
-            fetch_lines(&port->sent_key, 192);
-            fetch_lines(&rest_[port->id].nic, sizeof(Nic));
-        }
-        return;
+    for (const CorePort* port : ahead.due(visit + 2)) {
+        if (!frame(*port).hollow()) fetch_lines(step(*port), 4);
     }
-    for (const CorePort* port : ahead.due(visit + 2)) fetch_lines(&routes_[frame(*port).flow()], 16);
     for (const CorePort* port : ahead.due(visit + 1)) {
-        fetch_lines(&out(frame(*port)), sizeof(CorePort));
+        const Frame f = frame(*port);
+        if (f.hollow()) continue;
+        const std::uint32_t to = *step(*port);
+        if ((to & path_end) == 0) {
+            fetch_lines(&ports_[to], sizeof(CorePort));
+            continue;
+        }
+        const std::uint32_t flow = to & ~path_end;
+        if (is_data(f.shape())) {
+            fetch_lines(&receivers_[flow], sizeof(CoreReceiver));
+        } else {
+            fetch_lines(&senders_[flow], sizeof(CoreSender));
+        }
+        fetch_lines(&port->sent_key, 192);
+        fetch_lines(&rest_[port->id].nic, sizeof(Nic));
     }
+    if (ahead.node(visit).is_host) return;
     for (const CorePort* port : ahead.due(visit)) {
         const Frame f = frame(*port);
-        const CorePort& to = out(f);
+        if (f.hollow()) continue;
+        const CorePort& to = ports_[*step(*port)];
         fetch_lines(&to.queues[f.priority()], sizeof(FrameQueue));
         to.out.fetch();
         fetch_lines(to.peer, 64);

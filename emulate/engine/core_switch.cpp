@@ -9,7 +9,7 @@ namespace kvfabric {
     bool whole = true;
     if (frame.odd()) [[unlikely]] {
         if (!goes_on(worker, in, frame)) return;
-        frame.body &= ~header_flag;
+        frame.head &= ~header_flag;
         whole = false;
     }
     const bool data = is_data(frame.shape());
@@ -31,7 +31,7 @@ namespace kvfabric {
             if (whole) {
                 drop(worker, out, frame, wire, Cause::buffer);
             } else {
-                in.in.amend(frame.body);
+                in.in.amend(frame.body, false);
             }
             return;
         }
@@ -254,9 +254,11 @@ void Core::serve(Worker& worker, CoreNode& node, CorePort& port) {
 // A copy of a flow's last packet waits at the port from now on.
 void Core::join_trail(Worker& worker, const CorePort& port, const Frame& frame) {
     const int priority = frame.priority();
-    worker.trail.joined(lines_[port.id * 8 + slot(priority)], frame.flow(),
+    const std::uint32_t flow = flow_of(frame);
+    worker.trail.joined(lines_[port.id * 8 + slot(priority)], flow,
                         static_cast<std::uint16_t>(frame.number()),
-                        static_cast<std::uint8_t>(frame.hop() - 1), port.id, worker.now,
+                        static_cast<std::uint8_t>(frame.step() - 1 - routes_[flow].there),
+                        port.id, worker.now,
                         held(port.id, priority, worker.now));
 }
 
@@ -296,12 +298,13 @@ void Core::bark(Worker& worker, CoreNode& node, CorePort& port, int priority) {
 void Core::mark(Worker& worker, CorePort& port, Frame& frame, Bytes queue) {
     CorePortRest& rest = rest_[port.id];
     if (!rest.marker.possible(queue)) return;
-    const std::uint64_t hash = draw(seed_, Purpose::mark, frame.flow(), sequence_of(frame),
+    const std::uint32_t flow = flow_of(frame);
+    const std::uint64_t hash = draw(seed_, Purpose::mark, flow, sequence_of(frame),
                                     frame.attempt(), port.id);
     if (!rest.marker.mark(queue, hash)) return;
     frame.mark();
     ++rest.marked;
-    FlowMark& last = worker.marks[frame.flow()];
+    FlowMark& last = worker.marks[flow];
     last = std::max(last, FlowMark{worker.now, port.id});
 }
 
@@ -314,7 +317,7 @@ void Core::drop(Worker& worker, CorePort& port, const Frame& frame, Bytes wire, 
     } else {
         ++(lossless ? worker.totals.drops_lossless : worker.totals.drops_buffer);
     }
-    worker.facts.push_back({worker.now, frame.flow(), false});
+    worker.facts.push_back({worker.now, flow_of(frame), false});
     if (is_data(frame.shape())) worker.totals.bytes_dropped += wire - data_overhead;
 }
 
