@@ -43,7 +43,7 @@ void Core::add_node(std::size_t n) {
     CoreNode& node = nodes_[n];
     node.first = static_cast<std::uint32_t>(fabric_.first[n]);
     node.count = static_cast<std::uint32_t>(fabric_.first[n + 1]) - node.first;
-    node.leaves = Leaves(node.count);
+    node.leaves.open(node.count);
     node.ports = ports_.data() + node.first;
     node.is_host = fabric_.is_switch[n] == 0;
     node.lined.resize(node.count / 64 + 1);
@@ -65,7 +65,7 @@ void Core::add_port(std::size_t p) {
     port.peer = &ports_[peer];
     port.queues = &queues_[p * 8];
     port.local = static_cast<std::uint16_t>(p - node.first);
-    port.leaves = &node.leaves;
+    port.leaf = node.leaves.leaf(port.local);
     port.peer_at_host = fabric_.is_switch[far] == 0;
     port.serialiser = Serialiser(fabric_.rate_bps[p]);
     port.delay = fabric_.delay[p] + fabric_.latency[index(fabric_.node[p])];
@@ -285,7 +285,10 @@ std::vector<Port> Core::ports() const {
 Totals Core::totals() const {
     Totals all;
     for (const auto& worker : workers_) all += worker->totals;
-    for (const CorePort& port : ports_) all.events += port.left_by(now_) ? 1 : 0;
+    for (const CorePort& port : ports_) {
+        all.events += port.in.taken() + port.sent_packets - (port.serving_at(now_) ? 1 : 0);
+        all.packet_hops += port.in.taken();
+    }
     return all;
 }
 
@@ -314,7 +317,7 @@ Effort Core::effort() const {
 
 Bytes Core::in_flight() const {
     Bytes total = 0;
-    const auto count = [&](const Frame& frame) {
+    const auto count = [&](Frame frame) {
         if (is_data(frame.shape()) && !frame.hollow()) total += wire_of(frame) - data_overhead;
     };
     for (const CorePort& port : ports_) {

@@ -211,7 +211,7 @@ private:
     void start(Worker& worker, CorePort& port, Frame frame, Bytes wire);
     void heed(CorePort& port);
     void stay_idle(Worker& worker, CorePort& port, bool waiting);
-    void leave_idleness(Worker& worker, CorePort& port, const Frame& frame, Bytes wire);
+    void leave_idleness(Worker& worker, CorePort& port, Frame frame, Bytes wire);
     void record(CorePort& port);
     void record_ticks(CorePort& port);
     void emptied(CorePort& port, int priority);
@@ -231,10 +231,10 @@ private:
     void time_next(CoreNode& node);
     void told_next(Worker& worker, CoreNode& node, CorePort& port);
     void pauses_next(CoreNode& node);
-    std::uint32_t flow_of(const Frame& frame) const;
-    Bytes wire_of(const Frame& frame) const;
-    CorePort& way(const Frame& frame);
-    Sequence sequence_of(const Frame& frame) const;
+    std::uint32_t flow_of(Frame frame) const;
+    Bytes wire_of(Frame frame) const;
+    CorePort& way(Frame frame);
+    Sequence sequence_of(Frame frame) const;
 
     // What stands behind stops (core_innocence.cpp).
     void watch_stopped(std::int64_t ticks);
@@ -243,9 +243,9 @@ private:
 
     // What befalls links (core_fault.cpp).
     void befall(const std::vector<FaultSetting>& faults);
-    bool loses(const CorePort& port, const Frame& frame, Time start, Time arrival) const;
+    bool loses(const CorePort& port, Frame frame, Time start, Time arrival) const;
     void rage(Worker& worker, CoreNode& node, CorePort& port);
-    void lose(Worker& worker, CorePort& port, const Frame& frame);
+    void lose(Worker& worker, CorePort& port, Frame frame);
     Time serialise(Worker& worker, CorePort& port, Bytes wire);
 
     // Credits of virtual lanes (core_credit.cpp).
@@ -258,9 +258,10 @@ private:
 
     // A switch (core_switch.cpp).
     void forward(Worker& worker, CoreNode& node, CorePort& in);
+    void pass(Worker& worker, CoreNode& node, CorePort& in, Frame frame);
     bool admit(Worker& worker, CoreNode& node, const CorePort& in, int priority,
                const CorePort& out, Bytes stored);
-    void enqueue(Worker& worker, CoreNode& node, CorePort& port, const Frame& frame, int priority,
+    void enqueue(Worker& worker, CoreNode& node, CorePort& port, Frame frame, int priority,
                  Bytes wire);
     void join_stopped(Worker& worker, CoreNode& node, CorePort& port, int priority);
     void depart(Worker& worker, CoreNode& node, CorePort& port, int priority,
@@ -277,10 +278,10 @@ private:
     void go_on(Worker& worker, CoreNode& node, CorePort& in, int priority);
     std::uint32_t heed_group(CoreNode& node, const CorePort& in, int priority,
                              const CorePort& out, Bytes stored);
-    void join_trail(Worker& worker, const CorePort& port, const Frame& frame);
+    void join_trail(Worker& worker, const CorePort& port, Frame frame);
     void leave_trail(Worker& worker, const CorePort& port, int priority);
     void mark(Worker& worker, CorePort& port, Frame& frame, Bytes queue);
-    void drop(Worker& worker, CorePort& port, const Frame& frame, Bytes wire, Cause cause);
+    void drop(Worker& worker, CorePort& port, Frame frame, Bytes wire, Cause cause);
     void guard(Worker& worker, CoreNode& node, CorePort& port, int priority);
     void bark(Worker& worker, CoreNode& node, CorePort& port, int priority);
 
@@ -300,24 +301,24 @@ private:
     void pull(Worker& worker, CoreNode& node, CorePort& port);
     void send_next(Worker& worker, CoreNode& node, CorePort& port);
     void send(Worker& worker, CoreNode& node, CorePort& port, int priority);
-    void receive_data(Worker& worker, CoreNode& node, const Frame& frame);
+    void receive_data(Worker& worker, CoreNode& node, Frame frame);
     Shape shape_of(std::uint32_t flow, Sequence sequence) const;
     void answer(Worker& worker, CoreNode& node, std::uint32_t flow, Shape shape,
                 std::uint8_t priority);
-    void receive_answer(Worker& worker, CoreNode& node, const Frame& frame);
+    void receive_answer(Worker& worker, CoreNode& node, Frame frame);
     void arm(CoreNode& node, std::uint32_t flow);
     void expire_flow(Worker& worker, CoreNode& node, std::uint32_t flow);
     void settle(Worker& worker, CoreNode& node, std::uint32_t flow);
 
     // Frames that are seen at their header (core_cut.cpp).
     void herald(Worker& worker, CorePort& port, Frame& frame);
-    void take_odd(Worker& worker, CorePort& port, const Frame& frame);
+    void take_odd(Worker& worker, CorePort& port, Frame frame);
     bool goes_on(Worker& worker, CorePort& in, Frame frame);
-    bool passes(const Worker& worker, const CorePort& out, const Frame& frame,
+    bool passes(const Worker& worker, const CorePort& out, Frame frame,
                 std::int64_t per_byte) const;
 
     // Hosts with a drain rate (core_drain.cpp).
-    void stow(Worker& worker, CoreNode& node, CorePort& port, const Frame& frame);
+    void stow(Worker& worker, CoreNode& node, CorePort& port, Frame frame);
     void drained(Worker& worker, CoreNode& node, CorePort& port);
 
     // How long a priority of a port has been stopped by now.

@@ -21,14 +21,11 @@ void Core::herald(Worker& worker, CorePort& port, Frame& frame) {
     frame.body = static_cast<std::uint64_t>(port.serialiser.per_byte());
 }
 
-// What has come in is no whole frame that has to go on.
-void Core::take_odd(Worker& worker, CorePort& port, const Frame& frame) {
-    if (frame.header()) return;
-    if (frame.lost()) {
-        lose(worker, port, frame);
-    } else {
-        ++worker.totals.packet_hops;
-    }
+// What has come in is no whole frame that has to go on: a header or a lost frame is no hop.
+void Core::take_odd(Worker& worker, CorePort& port, Frame frame) {
+    if (!frame.header() && !frame.lost()) return;
+    --worker.totals.packet_hops;
+    if (!frame.header()) lose(worker, port, frame);
 }
 
 // If it is the header of a frame, does the frame go on at once? What is next here is its last bit:
@@ -48,7 +45,7 @@ bool Core::goes_on(Worker& worker, CorePort& in, Frame frame) {
 
 // Nothing waits or is in service at the port that the frame goes out by, nothing stops it there, and
 // the port is no faster than the frame comes in, or it would run out of bits.
-bool Core::passes(const Worker& worker, const CorePort& out, const Frame& frame,
+bool Core::passes(const Worker& worker, const CorePort& out, Frame frame,
                   std::int64_t per_byte) const {
     const CorePortRest& rest = rest_[out.id];
     const int priority = frame.priority();

@@ -6,7 +6,7 @@
 
 namespace kvfabric {
 
-void Core::stow(Worker& worker, CoreNode& node, CorePort& port, const Frame& frame) {
+void Core::stow(Worker& worker, CoreNode& node, CorePort& port, Frame frame) {
     const int priority = frame.priority();
     const Bytes wire = wire_of(frame);
     if (!node.buffer->admit(port.local, priority, port.local, wire - preamble_and_gap)) {

@@ -20,7 +20,7 @@ void Core::befall(const std::vector<FaultSetting>& faults) {
 }
 
 // Will a frame that starts be lost on its way to the next node?
-bool Core::loses(const CorePort& port, const Frame& frame, Time start, Time arrival) const {
+bool Core::loses(const CorePort& port, Frame frame, Time start, Time arrival) const {
     const LinkFault& fault = faults_[rest_[port.id].fault];
     if (fault.down(start, arrival)) return true;
     const std::uint64_t loss = fault.loss_q32(start, arrival);
@@ -41,7 +41,7 @@ void Core::rage(Worker& worker, CoreNode& node, CorePort& port) {
 }
 
 // A frame that the peer sent would be here now.
-void Core::lose(Worker& worker, CorePort& port, const Frame& frame) {
+void Core::lose(Worker& worker, CorePort& port, Frame frame) {
     if (by_credits()) repay(worker, port, frame.priority(), wire_of(frame));
     ++rest_[port.id].lost;
     ++worker.totals.drops_fault;

@@ -65,14 +65,24 @@ public:
         slot.body = body;
     }
 
+    // The oldest entry, and the first word of the one behind it, or flight_empty.
+    struct Taken {
+        Frame frame;
+        std::uint64_t next;
+    };
+
     // Takes out the oldest entry; there is one, and it has been peeked at.
-    Frame pop() {
-        const std::uint32_t index = index_.load(std::memory_order_relaxed);
+    Taken pop(Arena& arena) {
+        const std::uint64_t index = index_.load(std::memory_order_relaxed);
         const FlightSlot& slot = slots_[index & mask_];
         const Frame frame{slot.head.load(std::memory_order_relaxed), slot.body};
         index_.store(index + 1, std::memory_order_release);
-        return frame;
+        const std::uint64_t next = slots_[(index + 1) & mask_].head.load(std::memory_order_acquire);
+        return {frame, next == flight_moved ? peek(arena) : next};
     }
+
+    // How many entries have been taken out.
+    std::int64_t taken() const { return static_cast<std::int64_t>(index_.load()); }
 
     // Hands every entry's first word, which may be changed, and its second one to see. Returns the
     // bytes of all blocks.
@@ -81,7 +91,7 @@ public:
         FlightSlot* slots = slots_;
         std::uint32_t mask = mask_;
         std::size_t total = mask + std::size_t{1};
-        for (std::uint32_t i = index_.load();; ++i) {
+        for (std::uint64_t i = index_.load();; ++i) {
             FlightSlot& slot = slots[i & mask];
             const std::uint64_t head = slot.head.load();
             if (head == flight_empty) return total * sizeof(FlightSlot);
@@ -101,7 +111,7 @@ private:
 
     FlightSlot* slots_ = nullptr;
     std::uint32_t mask_ = 3;
-    std::atomic<std::uint32_t> index_{0};
+    std::atomic<std::uint64_t> index_{0};
 };
 
 class FlightWriter {
@@ -109,17 +119,15 @@ public:
     // To be called once, before the first entry.
     void open(const FlightReader& reader) {
         slots_ = reader.slots_;
-        room_ = mask_ = reader.mask_;
+        full_ = mask_ = reader.mask_;
     }
 
     void push(std::uint64_t head, std::uint64_t body, const FlightReader& reader, Arena& arena) {
-        if (room_ == 0) [[unlikely]] make_room(reader, arena);
-        slots_[(tail_ + 1) & mask_].head.store(flight_empty, std::memory_order_relaxed);
-        FlightSlot& slot = slots_[tail_ & mask_];
+        if (tail_ == full_) [[unlikely]] make_room(reader, arena);
+        FlightSlot& slot = slots_[tail_++ & mask_];
+        slots_[tail_ & mask_].head.store(flight_empty, std::memory_order_relaxed);
         slot.body = body;
         slot.head.store(head, std::memory_order_release);
-        ++tail_;
-        --room_;
     }
 
     // Asks for the memory of the next entry.
@@ -128,13 +136,14 @@ public:
 private:
     // One slot stays free: the one that says that there is nothing behind the newest entry.
     void make_room(const FlightReader& reader, Arena& arena) {
-        const std::uint32_t taken = tail_ - reader.index_.load(std::memory_order_acquire);
-        if (taken < mask_) {
-            room_ = mask_ - taken;
+        const auto first = static_cast<std::uint32_t>(reader.index_.load(std::memory_order_acquire));
+        if (tail_ - first < mask_) {
+            full_ = first + mask_;
             return;
         }
         FlightSlot& last = slots_[tail_ & mask_];
-        room_ = mask_ = 2 * mask_ + 1;
+        mask_ = 2 * mask_ + 1;
+        full_ = tail_ + mask_;
         slots_ = FlightSlot::block(arena, mask_ + 1);
         last.body = reinterpret_cast<std::uint64_t>(slots_);
         last.head.store(flight_moved, std::memory_order_release);
@@ -143,7 +152,7 @@ private:
     FlightSlot* slots_ = nullptr;
     std::uint32_t mask_ = 0;
     std::uint32_t tail_ = 0;
-    std::uint32_t room_ = 0;
+    std::uint32_t full_ = 0;  // the tail at which there may be no room
 };
 
 }  // namespace kvfabric

@@ -252,7 +252,7 @@ Shape Core::shape_of(std::uint32_t flow, Sequence sequence) const {
     return flows_[flow].segment.payload(sequence) == transport_.mtu ? Shape::full : Shape::part;
 }
 
-void Core::receive_data(Worker& worker, CoreNode& node, const Frame& frame) {
+void Core::receive_data(Worker& worker, CoreNode& node, Frame frame) {
     const std::uint32_t flow = flow_of(frame);
     CoreReceiver& receiver = receivers_[flow];
     const Bytes payload = wire_of(frame) - data_overhead;
@@ -314,7 +314,7 @@ void Core::answer(Worker& worker, CoreNode& node, std::uint32_t flow, Shape shap
     pull(worker, node, port);
 }
 
-void Core::receive_answer(Worker& worker, CoreNode& node, const Frame& frame) {
+void Core::receive_answer(Worker& worker, CoreNode& node, Frame frame) {
     const std::uint32_t flow = flow_of(frame);
     CoreSender& sender = senders_[flow];
     touch(worker, sender.port);

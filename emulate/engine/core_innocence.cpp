@@ -24,7 +24,7 @@ Standing Core::standing(const CorePort& port, int priority) const {
                                              : observation_.pauses.cause(port.id, priority);
     if (by_credits() && cause == PauseLog::none) return all;
     for (std::uint32_t f = 0; f < queue.size(); ++f) {
-        const Frame& frame = queue[f];
+        Frame frame = queue[f];
         const std::uint32_t egress = paths_[frame.step()];
         const bool stopped = (latched_.paused[egress] >> priority & 1) != 0;
         if (!stopped && egress != cause) all.innocent += wire_of(frame);

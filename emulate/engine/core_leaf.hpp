@@ -1,10 +1,12 @@
 // The next events of one node's ports: the least of a few keys.
 //
 // The keys lie in groups of eight, and the least of each group is kept when there are several. To
-// look at eight neighbours costs less than to climb a tournament over them.
+// look at eight neighbours costs less than to climb a tournament over them. The key of a port that
+// is alone lies in its node.
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -15,40 +17,71 @@ namespace kvfabric {
 
 inline constexpr std::size_t leaf_group = 8;
 
-class Leaves {
+struct alignas(64) LeafGroup {
+    std::array<std::uint64_t, leaf_group> keys;
+
+    LeafGroup() { keys.fill(idle_key); }
+    std::uint64_t least() const {
+        return std::min(
+            std::min(std::min(keys[0], keys[1]), std::min(keys[2], keys[3])),
+            std::min(std::min(keys[4], keys[5]), std::min(keys[6], keys[7])));
+    }
+};
+
+// Where a port's key is, and, if there are several groups, the least of its own.
+class Leaf {
 public:
-    explicit Leaves(std::size_t count = 0)
-        : groups_(count == 1 ? 0 : (count + leaf_group - 1) / leaf_group),
-          keys_(std::max(groups_ * leaf_group, std::size_t{1}), idle_key),
-          least_(groups_, idle_key) {}
+    Leaf() = default;
+    Leaf(std::uint64_t& key, std::uint64_t* least) : key_(&key), least_(least) {}
 
-    const std::uint64_t* keys() const { return keys_.data(); }
-
-    void set(std::size_t leaf, std::uint64_t key) {
-        keys_[leaf] = key;
-        if (groups_ <= 1) return;
-        const std::size_t group = leaf / leaf_group;
-        least_[group] = least_of(&keys_[group * leaf_group]);
+    void set(std::uint64_t key) {
+        *key_ = key;
+        if (least_ == nullptr) return;
+        const auto group = reinterpret_cast<std::uintptr_t>(key_) & ~(sizeof(LeafGroup) - 1);
+        *least_ = reinterpret_cast<const LeafGroup*>(group)->least();
     }
 
+private:
+    std::uint64_t* key_ = nullptr;
+    std::uint64_t* least_ = nullptr;
+};
+
+class Leaves {
+public:
+    Leaves() = default;
+    Leaves(const Leaves&) = delete;
+    Leaves& operator=(const Leaves&) = delete;
+
+    // To be called once, before any leaf is asked for.
+    void open(std::size_t count) {
+        if (count > 1) groups_.resize((count + leaf_group - 1) / leaf_group);
+        if (groups_.size() > 1) least_.assign(groups_.size(), idle_key);
+    }
+
+    Leaf leaf(std::size_t place) {
+        if (groups_.empty()) return Leaf(alone_, nullptr);
+        const std::size_t group = place / leaf_group;
+        return Leaf(groups_[group].keys[place % leaf_group],
+                    least_.empty() ? nullptr : &least_[group]);
+    }
+
+    // As long as they are in use.
+    const std::uint64_t* keys() const { return groups_.empty() ? &alone_ : groups_.front().keys.data(); }
+
+    std::uint64_t alone() const { return alone_; }
+
     std::uint64_t least() const {
-        if (groups_ == 0) return keys_[0];
-        if (groups_ == 1) return least_of(keys_.data());
+        if (groups_.empty()) return alone_;
+        if (least_.empty()) return groups_.front().least();
         std::uint64_t key = idle_key;
         for (const std::uint64_t other : least_) key = std::min(key, other);
         return key;
     }
 
 private:
-    static std::uint64_t least_of(const std::uint64_t* keys) {
-        return std::min(
-            std::min(std::min(keys[0], keys[1]), std::min(keys[2], keys[3])),
-            std::min(std::min(keys[4], keys[5]), std::min(keys[6], keys[7])));
-    }
-
-    std::size_t groups_;  // 0: one key alone
-    std::vector<std::uint64_t> keys_;
-    std::vector<std::uint64_t> least_;
+    std::uint64_t alone_ = idle_key;
+    std::vector<LeafGroup> groups_;    // of several ports
+    std::vector<std::uint64_t> least_;  // of each group, if there are several
 };
 
 }  // namespace kvfabric

@@ -11,13 +11,13 @@ inline std::uint8_t bit(int priority) { return static_cast<std::uint8_t>(1 << pr
 inline std::size_t slot(int priority) { return static_cast<std::size_t>(priority); }
 
 // The flow of a frame, known at the end of its path.
-inline std::uint32_t Core::flow_of(const Frame& frame) const {
+inline std::uint32_t Core::flow_of(Frame frame) const {
     std::size_t step = frame.step();
     while ((paths_[step] & path_end) == 0) ++step;
     return paths_[step] & ~path_end;
 }
 
-inline Bytes Core::wire_of(const Frame& frame) const {
+inline Bytes Core::wire_of(Frame frame) const {
     const Shape shape = frame.shape();
     const Bytes known = shape_wire_[static_cast<std::size_t>(shape)];
     if (known != 0) [[likely]] return known;
@@ -26,12 +26,12 @@ inline Bytes Core::wire_of(const Frame& frame) const {
     return flows_[flow].segment.payload(frame.number()) + data_overhead;
 }
 
-inline Sequence Core::sequence_of(const Frame& frame) const {
+inline Sequence Core::sequence_of(Frame frame) const {
     return frame.shape() == Shape::last ? routes_[flow_of(frame)].last : frame.number();
 }
 
 // The port by which a frame leaves the node that it is at.
-[[gnu::always_inline]] inline CorePort& Core::way(const Frame& frame) {
+[[gnu::always_inline]] inline CorePort& Core::way(Frame frame) {
     return ports_[paths_[frame.step()]];
 }
 
@@ -77,7 +77,6 @@ inline Time Core::serialise(Worker& worker, CorePort& port, Bytes wire) {
 [[gnu::always_inline]] inline int Core::finish(Worker& worker, CorePort& port) {
     const int priority = port.serving;
     port.sent_key = idle_key;
-    ++worker.totals.events;
     port.serving = 8;
     return priority;
 }
@@ -118,16 +117,10 @@ inline void Core::emptied(CorePort& port, int priority) {
 }
 
 [[gnu::always_inline]] inline Frame Core::take_arrival(Worker& worker, CorePort& port) {
-    const Frame frame = port.in.pop();
-    const std::uint64_t next = port.in.peek(worker.arena);
+    const auto [frame, next] = port.in.pop(worker.arena);
     port.arrival_key = next == flight_empty ? idle_key : arrival_key(port, next);
     port.refresh();
-    ++worker.totals.events;
-    if (frame.odd()) [[unlikely]] {
-        take_odd(worker, port, frame);
-    } else {
-        ++worker.totals.packet_hops;
-    }
+    if (frame.odd()) [[unlikely]] take_odd(worker, port, frame);
     return frame;
 }
 

@@ -93,7 +93,7 @@ void Core::wake(Worker& worker, CorePort& port, std::uint64_t word) {
 }
 
 // What a frame meets that starts at a port which is not plain.
-void Core::leave_idleness(Worker& worker, CorePort& port, const Frame& frame, Bytes wire) {
+void Core::leave_idleness(Worker& worker, CorePort& port, Frame frame, Bytes wire) {
     CorePortRest& rest = rest_[port.id];
     if ((port.odd & blocked) != 0) {
         port.odd &= static_cast<std::uint8_t>(~blocked);
@@ -139,7 +139,7 @@ void Core::tell(Worker& worker, CorePort& port, std::uint64_t word) {
 // A pause frame takes effect at the scheduler of the port.
 void Core::obey(Worker& worker, CoreNode& node, CorePort& port) {
     CorePortRest& rest = rest_[port.id];
-    const std::uint64_t word = rest.pauses_in.pop().head;
+    const std::uint64_t word = rest.pauses_in.pop(worker.arena).frame.head;
     told_next(worker, node, port);
     if (node.is_host) touch(worker, port.id);
     const auto told = static_cast<std::uint8_t>(word >> 8);

@@ -44,7 +44,7 @@ enum Odd : std::uint8_t {
 struct alignas(64) CorePort {
     // What comes in.
     std::uint64_t arrival_key = idle_key;
-    Leaves* leaves = nullptr;  // of its node
+    Leaf leaf;  // its next event, at its node
     FlightReader in;
     std::uint32_t node = 0;
     std::uint32_t id = 0;
@@ -88,6 +88,8 @@ struct alignas(64) CorePort {
     Bytes unmarked = 0;  // no longer queue than this is ever marked, on coming and
     Bytes unmarked_behind = 0;  // on leaving
 
+    // What waits may go on as soon as the port is free, and nothing is special about it.
+    bool plain() const { return (odd | notify | paused) == 0; }
     // Also true when the frame has left, and nobody has had to know yet.
     bool busy() const { return sent_key != idle_key; }
     // Of what has started, what is still to come after the events of this instant.
@@ -96,7 +98,7 @@ struct alignas(64) CorePort {
     }
     bool serving_at(Time now) const { return busy() && !left_by(now); }
     bool left_by(Time now) const { return busy() && !heeded && serialiser.end() <= now; }
-    void refresh() { leaves->set(local, heeded ? std::min(sent_key, arrival_key) : arrival_key); }
+    void refresh() { leaf.set(heeded ? std::min(sent_key, arrival_key) : arrival_key); }
 };
 
 // What a port needs for pauses, for choosing among classes and for what is rare.

@@ -19,7 +19,7 @@ public:
     }
 
     // The arena outlives the queue.
-    void push(const Frame& frame, Arena& arena) {
+    void push(Frame frame, Arena& arena) {
         if (count_ == size_) [[unlikely]] grow(arena);
         frames_[(first_ + count_) & (size_ - 1)] = frame;
         ++count_;

@@ -3,21 +3,44 @@
 
 namespace kvfabric {
 
-// The last bit of a frame is in, or the header of one that can go on at once.
+// The last bit of a frame is in, or the header of one that can go on at once. Most frames are
+// whole, fit surely, and leave by a port that nothing stops.
 [[gnu::always_inline]] inline void Core::forward(Worker& worker, CoreNode& node, CorePort& in) {
     Frame frame = take_arrival(worker, in);
-    bool whole = true;
     if (frame.odd()) [[unlikely]] {
-        if (!goes_on(worker, in, frame)) return;
-        frame.head &= ~header_flag;
-        whole = false;
+        if (goes_on(worker, in, frame)) pass(worker, node, in, frame);
+        return;
     }
+    CorePort& out = way(frame);
+    const Bytes wire = wire_of(frame);
+    const int priority = frame.priority();
+    catch_up(worker, node, out, worker.key);
+    if (in.stopping != 0 || !out.plain() || out.waiting + out.serving_wire > out.unmarked ||
+        frame.shape() == Shape::last ||
+        !node.buffer->admit_surely(in.local, priority, out.local, wire - preamble_and_gap))
+        [[unlikely]] {
+        pass(worker, node, in, frame);
+        return;
+    }
+    frame.next_hop();
+    frame.stamp(in.local);
+    out.most_waiting = std::max(out.most_waiting, out.waiting + wire);
+    if (out.busy()) {
+        enqueue(worker, node, out, frame, priority, wire);
+    } else {
+        start(worker, out, frame, wire);
+    }
+}
+
+// The same for any frame, whatever its way out has to do first.
+void Core::pass(Worker& worker, CoreNode& node, CorePort& in, Frame frame) {
+    const bool whole = !frame.header();
+    frame.head &= ~header_flag;
     const bool data = is_data(frame.shape());
     CorePort& out = way(frame);
     const Bytes wire = wire_of(frame);
     const int priority = frame.priority();
-    if ((out.odd & watched) != 0 && rest_[out.id].watchdogs[slot(priority)].dropping())
-        [[unlikely]] {
+    if ((out.odd & watched) != 0 && rest_[out.id].watchdogs[slot(priority)].dropping()) {
         drop(worker, out, frame, wire, Cause::watchdog);
         return;
     }
@@ -25,8 +48,7 @@ namespace kvfabric {
     const Bytes stored = wire - preamble_and_gap;
     const bool stopped = (in.stopping >> priority & 1) != 0;
     bool over = false;
-    if (stopped || !node.buffer->admit_surely(in.local, priority, out.local, stored))
-        [[unlikely]] {
+    if (stopped || !node.buffer->admit_surely(in.local, priority, out.local, stored)) {
         if (!by_credits() && !admit(worker, node, in, priority, out, stored)) {
             if (whole) {
                 drop(worker, out, frame, wire, Cause::buffer);
@@ -39,7 +61,7 @@ namespace kvfabric {
     }
     frame.next_hop();
     frame.stamp(in.local);
-    if (out.waiting + out.serving_wire > out.unmarked && data) [[unlikely]] {
+    if (out.waiting + out.serving_wire > out.unmarked && data) {
         const bool own = out.serving == priority;
         mark(worker, out, frame,
              out.queues[priority].wire + (own ? out.serialiser.left(worker.now) : 0));
@@ -48,24 +70,22 @@ namespace kvfabric {
     const bool at_once =
         !out.busy() && &in != &out &&
         ((out.paused >> priority & 1) | out.notify | (out.odd & by_credit)) == 0;
-    if (frame.shape() == Shape::last) [[unlikely]] {
+    if (frame.shape() == Shape::last) {
         join_trail(worker, out, frame);
         if (at_once) leave_trail(worker, out, priority);
     }
     if (!at_once) {
         enqueue(worker, node, out, frame, priority, wire);
-        if ((out.paused & bit(priority)) != 0) [[unlikely]] {
-            join_stopped(worker, node, out, priority);
-        }
+        if ((out.paused & bit(priority)) != 0) join_stopped(worker, node, out, priority);
     }
-    if (over) [[unlikely]] {
+    if (over) {
         stop(worker, node, in, priority,
              heed_group(node, in, priority, out, at_once ? stored : 0));
-    } else if (stopped) [[unlikely]] {
+    } else if (stopped) {
         heed_frames(out);
     }
     if (at_once) {
-        if (out.heeded && out.backlog != 0) [[unlikely]] heed_frames(out);
+        if (out.heeded && out.backlog != 0) heed_frames(out);
         start(worker, out, frame, wire);
     } else if (!out.busy()) {
         serve(worker, node, out);
@@ -85,7 +105,7 @@ bool Core::admit(Worker& worker, CoreNode& node, const CorePort& in, int priorit
 
 // The frame waits.
 [[gnu::always_inline]] inline void Core::enqueue(Worker& worker, CoreNode& node, CorePort& port,
-                                                 const Frame& frame, int priority, Bytes wire) {
+                                                 Frame frame, int priority, Bytes wire) {
     FrameQueue& queue = port.queues[priority];
     record(port);
     queue.push(frame, worker.arena);
@@ -252,7 +272,7 @@ void Core::serve(Worker& worker, CoreNode& node, CorePort& port) {
 }
 
 // A copy of a flow's last packet waits at the port from now on.
-void Core::join_trail(Worker& worker, const CorePort& port, const Frame& frame) {
+void Core::join_trail(Worker& worker, const CorePort& port, Frame frame) {
     const int priority = frame.priority();
     const std::uint32_t flow = flow_of(frame);
     worker.trail.joined(lines_[port.id * 8 + slot(priority)], flow,
@@ -309,7 +329,7 @@ void Core::mark(Worker& worker, CorePort& port, Frame& frame, Bytes queue) {
 }
 
 // The frame is gone. For want of memory in a lossless class, that is an error of the run.
-void Core::drop(Worker& worker, CorePort& port, const Frame& frame, Bytes wire, Cause cause) {
+void Core::drop(Worker& worker, CorePort& port, Frame frame, Bytes wire, Cause cause) {
     ++rest_[port.id].drops;
     const bool lossless = (discipline_.lossless >> frame.priority() & 1) != 0;
     if (cause == Cause::watchdog) {
