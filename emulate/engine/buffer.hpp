@@ -45,24 +45,27 @@ public:
         }
         shares_.assign(count * ports() * ports(), 0);
         most_ = setting.alpha_q16 * pool_ >> 16;
+        for (std::size_t g = 0; g < groups_.size(); ++g) {
+            groups_[g].above = -reserve(static_cast<int>(g % 8));
+        }
     }
 
     // Counts the frame and returns true, or returns false when there is no room for it.
     bool admit(std::size_t port, int priority, std::size_t egress, Bytes frame) {
-        Group& group = groups_[port * 8 + static_cast<std::size_t>(priority)];
-        Bytes& queue = queues_[egress * 8 + static_cast<std::size_t>(priority)];
-        if (!lossless(priority)) {
-            if (used_ + frame > pool_ || queue + frame > limit(setting_.egress_q16)) return false;
-            group.shared += frame;
-            used_ += frame;
-            queue += frame;
-            return true;
+        Group& group = groups_[index(port, priority)];
+        if (!lossless(priority)) return admit_lossy(group, queues_[index(egress, priority)], frame);
+        const Bytes reserved = std::clamp<Bytes>(-group.above, 0, frame);
+        const Bytes rest = frame - reserved;
+        const bool fits = group.shared() + rest <= threshold() && used_ + rest <= pool_;
+        if (rest > 0 && !fits) {
+            if (group.headroom + rest > setting_.headroom[port]) return false;
+            group.headroom += rest;
+            group.above += reserved;
+        } else {
+            group.above += frame;
+            used_ += rest;
         }
-        if (!place(group, port, frame)) return false;
-        if (setting_.shares) {
-            share(port, priority)[egress] += frame;
-            queue += frame;
-        }
+        if (setting_.shares) share(port, priority, egress, frame);
         return true;
     }
 
@@ -70,73 +73,65 @@ public:
     // left meanwhile without a word: what has left only makes room, and a group whose headroom is
     // empty keeps no memory of the order in which frames came and went.
     bool admit_surely(std::size_t port, int priority, std::size_t egress, Bytes frame) {
-        Group& group = groups_[port * 8 + static_cast<std::size_t>(priority)];
-        Bytes& queue = queues_[egress * 8 + static_cast<std::size_t>(priority)];
-        const Bytes used = used_ + frame;
-        if (!lossless(priority)) {
-            if (used > pool_ || queue + frame > limit(setting_.egress_q16)) return false;
-            group.shared += frame;
-            used_ = used;
-            queue += frame;
-            return true;
+        Group& group = groups_[index(port, priority)];
+        if (!lossless(priority)) [[unlikely]] {
+            return admit_lossy(group, queues_[index(egress, priority)], frame);
         }
+        const Bytes above = group.above + frame;
+        const Bytes shared = std::max<Bytes>(0, above);
+        const Bytes used = used_ + std::min(frame, shared);
         if (group.headroom > 0 || used > pool_ ||
-            group.shared + frame > (setting_.alpha_q16 * (pool_ - used)) >> 16) {
+            shared > setting_.alpha_q16 * (pool_ - used) >> 16) [[unlikely]] {
             return false;
         }
-        const Bytes reserved = std::min(frame, setting_.reserve - group.reserve);
-        group.reserve += reserved;
-        group.shared += frame - reserved;
-        used_ += frame - reserved;
-        if (setting_.shares) {
-            share(port, priority)[egress] += frame;
-            queue += frame;
-        }
+        group.above = above;
+        used_ = used;
+        if (setting_.shares) [[unlikely]] share(port, priority, egress, frame);
         return true;
     }
 
     // True when a frame of a lossless group has to go to its headroom, whatever has left elsewhere
     // without a word.
     bool surely_full(std::size_t port, int priority, Bytes frame) const {
-        const Group& group = groups_[port * 8 + static_cast<std::size_t>(priority)];
-        const Bytes rest = frame - std::min(frame, setting_.reserve - group.reserve);
-        return rest > 0 && group.shared + rest > most_;
+        return groups_[index(port, priority)].above + frame > std::max<Bytes>(0, most_);
     }
 
     // After an arrival: must the sender of this group stop?
     bool over(std::size_t port, int priority) const {
         if (!lossless(priority)) return false;
-        const Group& group = groups_[port * 8 + static_cast<std::size_t>(priority)];
-        return group.headroom > 0 || group.shared > threshold();
+        const Group& group = groups_[index(port, priority)];
+        return group.headroom > 0 || group.shared() > threshold();
     }
 
     // The last bit of a frame has left.
     void release(std::size_t port, int priority, std::size_t egress, Bytes frame) {
-        Group& group = groups_[port * 8 + static_cast<std::size_t>(priority)];
-        if (setting_.shares || !lossless(priority)) {
-            queues_[egress * 8 + static_cast<std::size_t>(priority)] -= frame;
+        Group& group = groups_[index(port, priority)];
+        if (!lossless(priority)) [[unlikely]] {
+            queues_[index(egress, priority)] -= frame;
+        } else if (setting_.shares) [[unlikely]] {
+            share(port, priority, egress, -frame);
         }
-        if (setting_.shares && lossless(priority)) share(port, priority)[egress] -= frame;
-        const Bytes from_headroom = std::min(frame, group.headroom);
-        group.headroom -= from_headroom;
-        const Bytes from_shared = std::min(frame - from_headroom, group.shared);
-        group.shared -= from_shared;
-        used_ -= from_shared;
-        group.reserve -= frame - from_headroom - from_shared;
+        if (group.headroom > 0) [[unlikely]] {
+            const Bytes from_headroom = std::min(frame, group.headroom);
+            group.headroom -= from_headroom;
+            frame -= from_headroom;
+        }
+        used_ -= std::min(frame, group.shared());
+        group.above -= frame;
     }
 
     // After a departure: may the sender of this group go on?
     bool under(std::size_t port, int priority) const {
-        const Group& group = groups_[port * 8 + static_cast<std::size_t>(priority)];
+        const Group& group = groups_[index(port, priority)];
         if (group.headroom > 0) return false;
-        return group.shared == 0 || group.shared <= threshold() - setting_.xon_offset;
+        return group.shared() == 0 || group.shared() <= threshold() - setting_.xon_offset;
     }
 
     // False when the group could not go on whatever had left elsewhere without a word.
     bool perhaps_under(std::size_t port, int priority) const {
-        const Group& group = groups_[port * 8 + static_cast<std::size_t>(priority)];
+        const Group& group = groups_[index(port, priority)];
         return group.headroom == 0 &&
-               (group.shared == 0 || group.shared <= most_ - setting_.xon_offset);
+               (group.shared() == 0 || group.shared() <= most_ - setting_.xon_offset);
     }
 
     // The egress that holds most bytes of a lossless group, the lowest of equals.
@@ -153,45 +148,47 @@ public:
     Bytes pool() const { return pool_; }
     Bytes used() const { return used_; }
     Bytes occupied(std::size_t port, int priority) const {
-        const Group& group = groups_[port * 8 + static_cast<std::size_t>(priority)];
-        return group.reserve + group.shared + group.headroom;
+        const Group& group = groups_[index(port, priority)];
+        return group.above + reserve(priority) + group.headroom;
     }
     Bytes headroom_used(std::size_t port, int priority) const {
-        return groups_[port * 8 + static_cast<std::size_t>(priority)].headroom;
+        return groups_[index(port, priority)].headroom;
     }
     Bytes queued(std::size_t egress, int priority) const {
-        return queues_[egress * 8 + static_cast<std::size_t>(priority)];
+        return queues_[index(egress, priority)];
     }
     bool lossless(int priority) const { return (setting_.lossless >> priority & 1) != 0; }
 
 private:
+    // Reserve and shared bytes are one count, since the reserve fills first and drains last.
     struct Group {
-        Bytes reserve = 0;
-        Bytes shared = 0;
+        Bytes above = 0;  // its reserve: below 0 as long as that is not full
         Bytes headroom = 0;
+
+        Bytes shared() const { return std::max<Bytes>(0, above); }
     };
+
+    static std::size_t index(std::size_t port, int priority) {
+        return port * 8 + static_cast<std::size_t>(priority);
+    }
 
     std::size_t ports() const { return setting_.headroom.size(); }
 
+    Bytes reserve(int priority) const { return lossless(priority) ? setting_.reserve : 0; }
+
     // Of a lossless group, the bytes at each egress.
-    Bytes* share(std::size_t port, int priority) {
-        return &shares_[share_of_[static_cast<std::size_t>(priority)] + port * ports()];
+    void share(std::size_t port, int priority, std::size_t egress, Bytes frame) {
+        shares_[share_of_[static_cast<std::size_t>(priority)] + port * ports() + egress] += frame;
+        queues_[index(egress, priority)] += frame;
     }
 
     Bytes limit(std::int64_t alpha_q16) const { return (alpha_q16 * (pool_ - used_)) >> 16; }
 
-    bool place(Group& group, std::size_t port, Bytes frame) {
-        const Bytes reserved = std::min(frame, setting_.reserve - group.reserve);
-        const Bytes rest = frame - reserved;
-        const bool fits = group.shared + rest <= threshold() && used_ + rest <= pool_;
-        if (rest > 0 && !fits) {
-            if (group.headroom + rest > setting_.headroom[port]) return false;
-            group.headroom += rest;
-        } else {
-            group.shared += rest;
-            used_ += rest;
-        }
-        group.reserve += reserved;
+    bool admit_lossy(Group& group, Bytes& queue, Bytes frame) {
+        if (used_ + frame > pool_ || queue + frame > limit(setting_.egress_q16)) return false;
+        group.above += frame;
+        used_ += frame;
+        queue += frame;
         return true;
     }
 
