@@ -280,7 +280,7 @@ private:
                              const CorePort& out, Bytes stored);
     void join_trail(Worker& worker, const CorePort& port, Frame frame);
     void leave_trail(Worker& worker, const CorePort& port, int priority);
-    void mark(Worker& worker, CorePort& port, Frame& frame, Bytes queue);
+    Frame mark(Worker& worker, CorePort& port, Frame frame, Bytes queue);
     void drop(Worker& worker, CorePort& port, Frame frame, Bytes wire, Cause cause);
     void guard(Worker& worker, CoreNode& node, CorePort& port, int priority);
     void bark(Worker& worker, CoreNode& node, CorePort& port, int priority);
@@ -311,7 +311,8 @@ private:
     void settle(Worker& worker, CoreNode& node, std::uint32_t flow);
 
     // Frames that are seen at their header (core_cut.cpp).
-    void herald(Worker& worker, CorePort& port, Frame& frame);
+    Frame herald(Worker& worker, CorePort& port, Frame frame);
+    Frame set_out(Worker& worker, CorePort& port, Frame frame);
     void take_odd(Worker& worker, CorePort& port, Frame frame);
     bool goes_on(Worker& worker, CorePort& in, Frame frame);
     bool passes(const Worker& worker, const CorePort& out, Frame frame,

@@ -9,7 +9,7 @@
 namespace kvfabric {
 
 // The header of the frame that starts is on its way; what is left of the frame follows.
-void Core::herald(Worker& worker, CorePort& port, Frame& frame) {
+Frame Core::herald(Worker& worker, CorePort& port, Frame frame) {
     Frame header = frame;
     header.head |= header_flag;
     const Time arrival = worker.now + port.serialiser.duration(header_wire) + port.delay;
@@ -17,8 +17,14 @@ void Core::herald(Worker& worker, CorePort& port, Frame& frame) {
     port.out.push(header.head, header.body, port.peer->in, worker.arena);
     if (port.latest <= worker.limit[switches]) announce(worker, *port.peer, header.head);
     port.latest = header.head;
-    frame.head |= hollow_flag;
-    frame.body = static_cast<std::uint64_t>(port.serialiser.per_byte());
+    return {frame.head | hollow_flag, static_cast<std::uint64_t>(port.serialiser.per_byte())};
+}
+
+// What is put on a link that may lose it, or that leads to a node that looks at headers.
+Frame Core::set_out(Worker& worker, CorePort& port, Frame frame) {
+    const Time arrival = epoch_ + static_cast<Time>(frame.stamp());
+    if ((port.odd & faulty) != 0 && loses(port, frame, worker.now, arrival)) frame.lose();
+    return (port.odd & heralded) != 0 ? herald(worker, port, frame) : frame;
 }
 
 // What has come in is no whole frame that has to go on: a header or a lost frame is no hop.

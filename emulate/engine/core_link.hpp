@@ -48,29 +48,29 @@ inline Time Core::serialise(Worker& worker, CorePort& port, Bytes wire) {
 [[gnu::always_inline]] inline void Core::start(Worker& worker, CorePort& port, Frame frame,
                                                Bytes wire) {
     if (port.odd != 0) [[unlikely]] leave_idleness(worker, port, frame, wire);
+    const Time now = worker.now;
     const Time end = serialise(worker, port, wire);
-    const Time arrival = end + port.delay;
+    const auto arrival = static_cast<std::uint64_t>(end + port.delay - epoch_);
     port.serving = static_cast<std::uint8_t>(frame.priority());
     port.serving_ingress = static_cast<std::uint16_t>(frame.stamp());
     port.serving_wire = static_cast<std::uint32_t>(wire);
-    port.began = worker.now;
-    port.busy_time += end - worker.now;
+    port.began = now;
+    port.busy_time += end - now;
     port.sent_bytes += wire;
     ++port.sent_packets;
     port.sent_key = key(end, EventKind::sent, port.local);
     if (port.heeded) port.refresh();
-    frame.stamp(static_cast<std::uint64_t>(arrival - epoch_));
-    if ((port.odd & (faulty | heralded)) != 0) [[unlikely]] {
-        if ((port.odd & faulty) != 0 && loses(port, frame, worker.now, arrival)) frame.lose();
-        if ((port.odd & heralded) != 0) herald(worker, port, frame);
-    }
+    frame.stamp(arrival);
+    if ((port.odd & (faulty | heralded)) != 0) [[unlikely]] frame = set_out(worker, port, frame);
     port.out.push(frame.head, frame.body, port.peer->in, worker.arena);
     // If the peer may have taken the frame before this one, it may not know of this one.
     if (port.latest <= worker.limit[port.peer_at_host ? hosts : switches]) {
         announce(worker, *port.peer, frame.head);
     }
     port.latest = frame.head;
-    if (port.peer_at_host && frame.shape() == Shape::last) worker.possible.push(arrival);
+    if (port.peer_at_host && frame.shape() == Shape::last) [[unlikely]] {
+        worker.possible.push(epoch_ + static_cast<Time>(arrival));
+    }
 }
 
 // The last bit has left: the frame's priority, or 8 when it was a pause frame.

@@ -63,8 +63,8 @@ void Core::pass(Worker& worker, CoreNode& node, CorePort& in, Frame frame) {
     frame.stamp(in.local);
     if (out.waiting + out.serving_wire > out.unmarked && data) {
         const bool own = out.serving == priority;
-        mark(worker, out, frame,
-             out.queues[priority].wire + (own ? out.serialiser.left(worker.now) : 0));
+        frame = mark(worker, out, frame,
+                     out.queues[priority].wire + (own ? out.serialiser.left(worker.now) : 0));
     }
     out.most_waiting = std::max(out.most_waiting, out.waiting + wire);
     const bool at_once =
@@ -266,7 +266,7 @@ void Core::serve(Worker& worker, CoreNode& node, CorePort& port) {
     const Bytes wire = wire_of(frame);
     const Bytes behind = port.queues[priority].wire;
     if (behind > port.unmarked_behind && is_data(frame.shape())) [[unlikely]] {
-        mark(worker, port, frame, behind);
+        frame = mark(worker, port, frame, behind);
     }
     start(worker, port, frame, wire);
 }
@@ -315,17 +315,18 @@ void Core::bark(Worker& worker, CoreNode& node, CorePort& port, int priority) {
     serve(worker, node, port);
 }
 
-void Core::mark(Worker& worker, CorePort& port, Frame& frame, Bytes queue) {
+Frame Core::mark(Worker& worker, CorePort& port, Frame frame, Bytes queue) {
     CorePortRest& rest = rest_[port.id];
-    if (!rest.marker.possible(queue)) return;
+    if (!rest.marker.possible(queue)) return frame;
     const std::uint32_t flow = flow_of(frame);
     const std::uint64_t hash = draw(seed_, Purpose::mark, flow, sequence_of(frame),
                                     frame.attempt(), port.id);
-    if (!rest.marker.mark(queue, hash)) return;
+    if (!rest.marker.mark(queue, hash)) return frame;
     frame.mark();
     ++rest.marked;
     FlowMark& last = worker.marks[flow];
     last = std::max(last, FlowMark{worker.now, port.id});
+    return frame;
 }
 
 // The frame is gone. For want of memory in a lossless class, that is an error of the run.
