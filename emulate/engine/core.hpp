@@ -143,6 +143,13 @@ private:
         std::size_t phase = 0;
     };
 
+    // A frame that leaves its queue, and the bytes behind it there.
+    struct Waited {
+        Frame frame;
+        Bytes wire;
+        Bytes behind;
+    };
+
     // The queue pairs of a NIC, as it sees them.
     struct Pairs {
         Core& core;
@@ -208,7 +215,7 @@ private:
     void visit_host(Worker& worker, CoreNode& node, std::uint64_t limit);
 
     // A port (core_port.cpp).
-    void start(Worker& worker, CorePort& port, Frame frame, Bytes wire);
+    void start(Worker& worker, CorePort& port, Frame frame, Bytes wire, std::uint16_t ingress = 0);
     void heed(CorePort& port);
     void stay_idle(Worker& worker, CorePort& port, bool waiting);
     void leave_idleness(Worker& worker, CorePort& port, Frame frame, Bytes wire);
@@ -266,7 +273,7 @@ private:
     void join_stopped(Worker& worker, CoreNode& node, CorePort& port, int priority);
     void depart(Worker& worker, CoreNode& node, CorePort& port, int priority,
                 std::uint16_t ingress, Bytes wire);
-    Frame dequeue(Worker& worker, CorePort& port, int priority);
+    Waited dequeue(Worker& worker, CorePort& port, int priority);
     void catch_up(Worker& worker, CoreNode& node, CorePort& port, std::uint64_t bound);
     void replay(Worker& worker, CoreNode& node, CorePort& port, std::uint64_t bound);
     void start_waiting(Worker& worker, CoreNode& node, std::uint64_t limit);

@@ -70,6 +70,9 @@ public:
 
     std::uint64_t alone() const { return alone_; }
 
+    // The keys of two to eight ports, null for others.
+    const LeafGroup* few() const { return groups_.size() == 1 ? groups_.data() : nullptr; }
+
     std::uint64_t least() const {
         if (groups_.empty()) return alone_;
         if (least_.empty()) return groups_.front().least();

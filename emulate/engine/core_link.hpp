@@ -45,14 +45,15 @@ inline Time Core::serialise(Worker& worker, CorePort& port, Bytes wire) {
 }
 
 // The port sends a frame: when it arrives, and whether it is lost on the way, is known now.
+// Of a frame at a switch, the ingress is the number of the port that it came in by.
 [[gnu::always_inline]] inline void Core::start(Worker& worker, CorePort& port, Frame frame,
-                                               Bytes wire) {
+                                               Bytes wire, std::uint16_t ingress) {
     if (port.odd != 0) [[unlikely]] leave_idleness(worker, port, frame, wire);
     const Time now = worker.now;
     const Time end = serialise(worker, port, wire);
     const auto arrival = static_cast<std::uint64_t>(end + port.delay - epoch_);
     port.serving = static_cast<std::uint8_t>(frame.priority());
-    port.serving_ingress = static_cast<std::uint16_t>(frame.stamp());
+    port.serving_ingress = ingress;
     port.serving_wire = static_cast<std::uint32_t>(wire);
     port.began = now;
     port.busy_time += end - now;

@@ -47,6 +47,7 @@ void Core::look(Worker& worker, CoreNode& node, CorePort& port) {
     if (node.is_host) {
         pull(worker, node, port);
     } else {
+        node.line(port.local);
         serve(worker, node, port);
     }
 }

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <array>
+#include <bit>
 #include <optional>
 
 #include "buffer.hpp"
@@ -41,7 +42,17 @@ enum Odd : std::uint8_t {
     heralded = 16,   // its peer can send a frame on when its header is in
 };
 
-struct alignas(64) CorePort {
+// What keeps a port from sending what waits as soon as it is free.
+struct alignas(4) PortGate {
+    std::uint8_t odd = 0;
+    std::uint8_t notify = 0;  // priorities whose pause state must be told to the peer
+    std::uint8_t paused = 0;  // priorities stopped by the peer
+    std::uint8_t none = 0;
+
+    bool plain() const { return std::bit_cast<std::uint32_t>(*this) == 0; }
+};
+
+struct alignas(64) CorePort : PortGate {
     // What comes in.
     std::uint64_t arrival_key = idle_key;
     Leaf leaf;  // its next event, at its node
@@ -53,10 +64,7 @@ struct alignas(64) CorePort {
     std::uint8_t storming = 0;  // priorities stopped whatever the buffer says
 
     // What goes out.
-    std::uint8_t odd = 0;
-    std::uint8_t notify = 0;    // priorities whose pause state must be told to the peer
     std::uint8_t backlog = 0;   // priorities with waiting frames
-    std::uint8_t paused = 0;    // priorities stopped by the peer
     std::uint64_t sent_key = idle_key;  // of the frame in service, idle_key: it sends nothing
     Serialiser serialiser;
     Time delay = 0;  // propagation and, at a switch, the pipeline
@@ -88,8 +96,6 @@ struct alignas(64) CorePort {
     Bytes unmarked = 0;  // no longer queue than this is ever marked, on coming and
     Bytes unmarked_behind = 0;  // on leaving
 
-    // What waits may go on as soon as the port is free, and nothing is special about it.
-    bool plain() const { return (odd | notify | paused) == 0; }
     // Also true when the frame has left, and nobody has had to know yet.
     bool busy() const { return sent_key != idle_key; }
     // Of what has started, what is still to come after the events of this instant.
@@ -100,6 +106,8 @@ struct alignas(64) CorePort {
     bool left_by(Time now) const { return busy() && !heeded && serialiser.end() <= now; }
     void refresh() { leaf.set(heeded ? std::min(sent_key, arrival_key) : arrival_key); }
 };
+
+static_assert(sizeof(CorePort) <= 256);
 
 // What a port needs for pauses, for choosing among classes and for what is rare.
 struct CorePortRest {

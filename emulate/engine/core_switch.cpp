@@ -23,12 +23,12 @@ namespace kvfabric {
         return;
     }
     frame.next_hop();
-    frame.stamp(in.local);
     out.most_waiting = std::max(out.most_waiting, out.waiting + wire);
     if (out.busy()) {
+        frame.stamp(in.local);
         enqueue(worker, node, out, frame, priority, wire);
     } else {
-        start(worker, out, frame, wire);
+        start(worker, out, frame, wire, in.local);
     }
 }
 
@@ -86,7 +86,7 @@ void Core::pass(Worker& worker, CoreNode& node, CorePort& in, Frame frame) {
     }
     if (at_once) {
         if (out.heeded && out.backlog != 0) heed_frames(out);
-        start(worker, out, frame, wire);
+        start(worker, out, frame, wire, in.local);
     } else if (!out.busy()) {
         serve(worker, node, out);
     }
@@ -206,7 +206,8 @@ void Core::go_on(Worker& worker, CoreNode& node, CorePort& in, int priority) {
 }
 
 // Takes the first frame out of a queue.
-[[gnu::always_inline]] inline Frame Core::dequeue(Worker& worker, CorePort& port, int priority) {
+[[gnu::always_inline]] inline Core::Waited Core::dequeue(Worker& worker, CorePort& port,
+                                                         int priority) {
     FrameQueue& queue = port.queues[priority];
     const Frame frame = queue.pop();
     const Bytes wire = wire_of(frame);
@@ -218,7 +219,7 @@ void Core::go_on(Worker& worker, CoreNode& node, CorePort& in, int priority) {
         port.backlog &= static_cast<std::uint8_t>(~bit(priority));
         emptied(port, priority);
     }
-    return frame;
+    return {frame, wire, queue.wire};
 }
 
 // At all ports, before the present event.
@@ -244,7 +245,6 @@ void Core::replay(Worker& worker, CoreNode& node, CorePort& port, std::uint64_t 
 
 // The port may be free: pause frames first, then what the scheduler picks.
 void Core::serve(Worker& worker, CoreNode& node, CorePort& port) {
-    if ((port.backlog | port.notify) != 0) node.line(port.local);
     if (port.busy()) return;
     if (port.notify != 0) {
         start_pause(worker, port);
@@ -262,13 +262,11 @@ void Core::serve(Worker& worker, CoreNode& node, CorePort& port) {
         priority = rest_[port.id].scheduler.pick(
             eligible, [&](int p) { return wire_of(port.queues[p].front()); });
     }
-    Frame frame = dequeue(worker, port, priority);
-    const Bytes wire = wire_of(frame);
-    const Bytes behind = port.queues[priority].wire;
+    auto [frame, wire, behind] = dequeue(worker, port, priority);
     if (behind > port.unmarked_behind && is_data(frame.shape())) [[unlikely]] {
         frame = mark(worker, port, frame, behind);
     }
-    start(worker, port, frame, wire);
+    start(worker, port, frame, wire, static_cast<std::uint16_t>(frame.stamp()));
 }
 
 // A copy of a flow's last packet waits at the port from now on.
@@ -305,14 +303,13 @@ void Core::bark(Worker& worker, CoreNode& node, CorePort& port, int priority) {
     rest.watch_due &= static_cast<std::uint8_t>(~bit(priority));
     if (rest.watchdogs[slot(priority)].expire(worker.now) == Watchdog::Verdict::drop) {
         while (!port.queues[priority].empty()) {
-            const Frame frame = dequeue(worker, port, priority);
-            const Bytes wire = wire_of(frame);
+            const auto [frame, wire, behind] = dequeue(worker, port, priority);
             depart(worker, node, port, priority, static_cast<std::uint16_t>(frame.stamp()), wire);
             drop(worker, port, frame, wire, Cause::watchdog);
         }
     }
     guard(worker, node, port, priority);
-    serve(worker, node, port);
+    look(worker, node, port);
 }
 
 Frame Core::mark(Worker& worker, CorePort& port, Frame frame, Bytes queue) {
@@ -343,8 +340,10 @@ void Core::drop(Worker& worker, CorePort& port, Frame frame, Bytes wire, Cause c
 }
 
 void Core::visit_switch(Worker& worker, CoreNode& node, std::uint64_t limit) {
+    const LeafGroup* const few = node.leaves.few();
     for (;;) {
-        const std::uint64_t next = node.next_event();
+        const std::uint64_t next =
+            std::min(few != nullptr ? few->least() : node.leaves.least(), node.rare_key);
         if (next >= limit) break;
         worker.key = next;
         worker.now = time_of(next);
