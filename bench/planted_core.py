@@ -81,8 +81,14 @@ SPAN = (
         "        for (auto& to : of) to = PLANTED && to != idle_key ? 2 * to : to;\n"
         "    }"),
     one("nobody foresees that a flow may complete", "core_link.hpp",
-        "if (port.peer_at_host && frame.shape() == Shape::last) worker",
-        "if (port.peer_at_host && frame.shape() == Shape::last && !PLANTED) worker"),
+        "if (port.peer_at_host && frame.shape() == Shape::last) [[unlikely]] {",
+        "if (port.peer_at_host && frame.shape() == Shape::last && !PLANTED) {"),
+    one("a switch passes an instant at which a flow may complete", "core_span.cpp",
+        "const Time most = of == switches", "const Time most = of == switches && !PLANTED"),
+    one("nodes that are behind do not catch up when somebody asks", "core_span.cpp",
+        "    run_until(now_ + 1);", "    if (!PLANTED) run_until(now_ + 1);"),
+    one("a new flow goes before what its host has to do up to now", "core_span.cpp",
+        "if (behind_) bring", "if (behind_ && !PLANTED) bring"),
     one("what is in flight keeps the old epoch", "core_span.cpp",
         "        port.in.each(move_entry);", "        if (!PLANTED) port.in.each(move_entry);"),
 )  # fmt: skip

@@ -117,7 +117,7 @@ std::vector<std::uint32_t> path(const Engine& engine, std::size_t flow) {
 }
 
 template <typename Engine>
-nb::dict flow_table(const Engine& engine) {
+nb::dict flow_table(Engine& engine) {
     std::vector<const Flow*> flows;
     std::vector<Blame> blames;
     const std::vector<Blame> all = engine.blames();
@@ -144,7 +144,7 @@ nb::dict flow_table(const Engine& engine) {
 }
 
 template <typename Engine>
-nb::dict totals(const Engine& engine) {
+nb::dict totals(Engine& engine) {
     nb::dict table = total_columns(engine.totals());
     table["bytes_in_flight"] = engine.in_flight();
     table["stops"] = engine.stops();
@@ -201,9 +201,9 @@ nb::class_<Engine> bind_engine(nb::module_& m, const char* name) {
         .def("observe", &observe<Engine>, nb::sig("def observe(self) -> dict[str, NDArray[numpy.generic]]"))
         .def("flow_table", &flow_table<Engine>,
              nb::sig("def flow_table(self) -> dict[str, NDArray[numpy.int64]]"))
-        .def("hop_table", [](const Engine& e) { return hop_table(e.hop_waits()); },
+        .def("hop_table", [](Engine& e) { return hop_table(e.hop_waits()); },
              nb::sig("def hop_table(self) -> dict[str, NDArray[numpy.int64]]"))
-        .def("pause_table", [](const Engine& e) { return pause_table(pause_totals(e)); },
+        .def("pause_table", [](Engine& e) { return pause_table(pause_totals(e)); },
              nb::sig("def pause_table(self) -> dict[str, NDArray[numpy.int64]]"))
         .def("stop_table", [](Engine& e) { return stop_table(e.observation()); },
              nb::sig("def stop_table(self) -> dict[str, NDArray[numpy.int64]]"))

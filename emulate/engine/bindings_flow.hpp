@@ -8,7 +8,7 @@
 namespace kvfabric {
 
 template <typename Engine>
-nb::dict flow_columns(const Engine& engine, const std::vector<const Flow*>& flows) {
+nb::dict flow_columns(Engine& engine, const std::vector<const Flow*>& flows) {
     nb::dict table;
     const auto put = [&](const char* name, auto number) {
         table[name] = column(flows, [&](const Flow* flow) { return number(*flow); });

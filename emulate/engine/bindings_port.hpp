@@ -39,7 +39,7 @@ inline nb::dict port_columns(const std::vector<const Port*>& ports, Time now) {
 }
 
 template <typename Engine>
-nb::dict port_table(const Engine& engine) {
+nb::dict port_table(Engine& engine) {
     const auto& rows = engine.ports();  // one engine makes them anew, the other keeps them
     std::vector<const Port*> ports;
     for (const Port& port : rows) ports.push_back(&port);
@@ -47,7 +47,7 @@ nb::dict port_table(const Engine& engine) {
 }
 
 template <typename Engine>
-std::vector<PauseTotal> pause_totals(const Engine& engine) {
+std::vector<PauseTotal> pause_totals(Engine& engine) {
     const Time now = engine.now();
     const auto& ports = engine.ports();
     std::vector<PauseTotal> rows;

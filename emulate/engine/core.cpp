@@ -163,10 +163,7 @@ void Core::take(const CoreFlow& flow, const CoreRoute& route) {
     receivers_[slot].port = paths_[route.back];
     receivers_[slot].step = route.back + 1;
     receivers_[slot].priority = flow.setting.priority;
-    CoreNode& node = nodes_[ports_[sender.port].node];
-    at(node, sender.release, EventKind::timer, sender.port,
-       flow_timers + 2 * static_cast<std::uint32_t>(slot));
-    worker_of(node).nodes[hosts].set(node.slot, node.next());
+    submitted_.push_back(static_cast<std::uint32_t>(slot));
 }
 
 std::vector<std::uint32_t> Core::path(std::size_t flow) const {
@@ -174,7 +171,8 @@ std::vector<std::uint32_t> Core::path(std::size_t flow) const {
     return {first, first + flows_[flow].hops};
 }
 
-std::vector<Flow> Core::flows() const {
+std::vector<Flow> Core::flows() {
+    align();
     std::vector<Flow> rows;
     for (std::size_t slot = 0; slot < flows_.size(); ++slot) {
         const CoreFlow& flow = flows_[slot];
@@ -203,17 +201,20 @@ std::vector<Flow> Core::flows() const {
     return rows;
 }
 
-std::int64_t Core::rate_bps(std::size_t flow) const {
+std::int64_t Core::rate_bps(std::size_t flow) {
+    align();
     const CoreSender& sender = senders_[flow];
     return sender.rate.rate_at(control_[sender.port], sender.done < 0 ? now_ : sender.done);
 }
 
 const Observation& Core::observation() {
+    align();
     for (const CorePort& port : ports_) observation_.queues[port.id].hold(port.waiting, ticks_);
     return observation_;
 }
 
-std::vector<Blame> Core::blames() const {
+std::vector<Blame> Core::blames() {
+    align();
     const std::vector<HopWait> waits = switch_waits();
     std::vector<Time> start(flows_.size(), -1);
     for (const auto& worker : workers_) {
@@ -247,7 +248,8 @@ std::vector<HopWait> Core::switch_waits() const {
     return rows;
 }
 
-std::vector<HopWait> Core::hop_waits() const {
+std::vector<HopWait> Core::hop_waits() {
+    align();
     std::vector<HopWait> rows = switch_waits();
     for (std::size_t f = 0; f < flows_.size(); ++f) {
         if (receivers_[f].finish < 0) continue;
@@ -260,7 +262,8 @@ std::vector<HopWait> Core::hop_waits() const {
     return rows;
 }
 
-std::vector<Port> Core::ports() const {
+std::vector<Port> Core::ports() {
+    align();
     std::vector<Port> rows;
     rows.reserve(ports_.size());
     for (const CorePort& port : ports_) {
@@ -282,7 +285,8 @@ std::vector<Port> Core::ports() const {
     return rows;
 }
 
-Totals Core::totals() const {
+Totals Core::totals() {
+    align();
     Totals all;
     for (const auto& worker : workers_) all += worker->totals;
     for (const CorePort& port : ports_) {
@@ -315,7 +319,8 @@ Effort Core::effort() const {
     return all;
 }
 
-Bytes Core::in_flight() const {
+Bytes Core::in_flight() {
+    align();
     Bytes total = 0;
     const auto count = [&](Frame frame) {
         if (is_data(frame.shape()) && !frame.hollow()) total += wire_of(frame) - data_overhead;

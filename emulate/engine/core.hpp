@@ -5,8 +5,8 @@
 // turn run up to the instant before which nothing that is not on its way can reach them. In a span
 // every node with work is visited once; a visit handles the node's events in the order of (time,
 // kind, port, lane), which is all that the order of events can be seen by. A span ends at ticks of
-// observation and at instants at which a flow may complete, so that advance returns with every node
-// at that instant. docs/packet-core.md tells more.
+// observation. Where a flow may complete, its host goes on alone: advance returns with the other
+// nodes behind, and they catch up when somebody asks. docs/packet-core.md tells more.
 #pragma once
 
 #include <atomic>
@@ -65,33 +65,33 @@ public:
     std::int64_t ticks() const { return ticks_; }
 
     // The sender's rate now, or when its last ACK came.
-    std::int64_t rate_bps(std::size_t flow) const;
+    std::int64_t rate_bps(std::size_t flow);
 
     // What was kept of queues and pauses, up to the present time.
     const Observation& observation();
-    std::int64_t stops() const { return observation_.pauses.count(); }
+    std::int64_t stops() { return observation().pauses.count(); }
     const Innocence& innocence() const { return observation_.innocence; }
 
     // Circles of queues that wait for each other, in the order in which they were found.
     const std::vector<Deadlock>& deadlocks() const { return deadlocks_.found(); }
 
     // Tables as the reference has them, put together when asked for.
-    std::vector<Flow> flows() const;
-    std::vector<Port> ports() const;
-    Totals totals() const;
+    std::vector<Flow> flows();
+    std::vector<Port> ports();
+    Totals totals();
 
     // The ports that a flow's packets cross.
     std::vector<std::uint32_t> path(std::size_t flow) const;
 
     // The parts of every flow's time, and the waits of last packets by (flow, hop).
-    std::vector<Blame> blames() const;
-    std::vector<HopWait> hop_waits() const;
+    std::vector<Blame> blames();
+    std::vector<HopWait> hop_waits();
 
     // What it took so far, and what it holds: the least lookahead, spans, visits, bytes of memory.
     Effort effort() const;
 
     // Payload bytes that are on a link, in service or in a queue, counted packet by packet.
-    Bytes in_flight() const;
+    Bytes in_flight();
 
 private:
     enum Lane : std::uint32_t {
@@ -115,6 +115,14 @@ private:
         Time possible = never;
     };
 
+    // A flow may complete at a host: the last frame of one is on its way there.
+    struct Possible {
+        Time time = never;
+        std::uint32_t node = 0;
+
+        auto operator<=>(const Possible&) const = default;
+    };
+
     // Who visits some of the nodes, and what it has counted.
     struct alignas(64) Worker {
         Time now = 0;
@@ -123,7 +131,7 @@ private:
         std::array<Tournament, 2> nodes;                 // by class
         std::array<std::uint64_t, 2> limit{};            // by class: visited up to
         std::array<std::vector<std::uint32_t>, 2> node;  // by class and place in the tournament
-        std::priority_queue<Time, std::vector<Time>, std::greater<>> possible;  // completions
+        std::priority_queue<Possible, std::vector<Possible>, std::greater<>> possible;
         VisitList ahead;
         std::vector<std::uint32_t> completed;
         std::vector<FlowFact> facts;
@@ -141,6 +149,8 @@ private:
         std::array<std::vector<std::vector<CorePort*>>, 2> woken;
         std::array<std::uint64_t, 2> woken_least{idle_key, idle_key};  // by class
         std::size_t phase = 0;
+
+        Time next_possible() const { return possible.empty() ? never : possible.top().time; }
     };
 
     // A frame that leaves its queue, and the bytes behind it there.
@@ -195,6 +205,11 @@ private:
         return epoch_ + static_cast<Time>(key >> stamp_shift);
     }
     Time next_event();
+    void take_up();
+    bool complete(Time reach);
+    void bring(CoreNode& node, Time time);
+    void hear_all();
+    void align();
     Time run_until(Time end);
     Time run(Worker& worker, Time end);
     Outlook look_out(Worker& worker);
@@ -358,6 +373,7 @@ private:
     std::vector<CoreReceiver> receivers_;
     std::vector<CoreFlow> flows_;
     std::vector<std::uint32_t> paths_;  // ports of each way of each flow, and behind them the flow
+    std::vector<std::uint32_t> submitted_;  // flows since time went on last
 
     Observation observation_;
     DeadlockWatch deadlocks_;
@@ -372,6 +388,7 @@ private:
     std::atomic<bool> far_ = false;  // some timer lies beyond what a key can tell
     std::vector<std::uint32_t> completed_;
     Time now_ = 0;
+    bool behind_ = false;  // some node may not have come to the present instant
     Time tick_ = 0;
     Time next_tick_ = 0;
     std::int64_t ticks_ = 0;  // that have passed

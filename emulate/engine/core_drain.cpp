@@ -22,7 +22,7 @@ void Core::stow(Worker& worker, CoreNode& node, CorePort& port, Frame frame) {
         worker.trail.joined(alone, flow, static_cast<std::uint16_t>(frame.number()),
                             flows_[flow].hops, port.id, worker.now, 0);
         worker.trail.left(alone, start, 0);
-        worker.possible.push(end);
+        worker.possible.push({end, port.node});
     }
     if (receive.frames.empty()) at(node, end, EventKind::drained, port.id, 0);
     receive.frames.push_back({frame, end});

@@ -70,7 +70,7 @@ inline Time Core::serialise(Worker& worker, CorePort& port, Bytes wire) {
     }
     port.latest = frame.head;
     if (port.peer_at_host && frame.shape() == Shape::last) [[unlikely]] {
-        worker.possible.push(epoch_ + static_cast<Time>(arrival));
+        worker.possible.push({epoch_ + static_cast<Time>(arrival), port.peer->node});
     }
 }
 

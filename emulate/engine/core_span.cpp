@@ -12,18 +12,77 @@ constexpr Time longest_reach = Time{1} << (63 - stamp_shift);
 
 Time Core::advance(Time until) {
     completed_.clear();
+    take_up();
     for (;;) {
         const Time next = next_event();
         if (next > until) break;
         if (next >= next_tick_) latch_until(next);
-        const Time end =
-            run_until(std::min({until + 1, next_tick_, epoch_ + longest_reach}));
-        gather();
-        if (!completed_.empty()) return now_ = end - 1;
+        if (complete(run_until(std::min({until + 1, next_tick_, epoch_ + longest_reach})))) {
+            return now_;
+        }
     }
     now_ = std::max(now_, until);
+    behind_ = false;
+    gather();
     if (now_ >= next_tick_) latch_until(now_);
     return now_;
+}
+
+// The releases of new flows become events. One may be now, after what its host has to do up to now.
+void Core::take_up() {
+    const auto port_of = [&](std::uint32_t flow) { return senders_[flow].port; };
+    for (const std::uint32_t flow : submitted_) {
+        if (behind_) bring(nodes_[ports_[port_of(flow)].node], now_);
+    }
+    hear_all();
+    for (const std::uint32_t flow : submitted_) {
+        CoreNode& node = nodes_[ports_[port_of(flow)].node];
+        at(node, senders_[flow].release, EventKind::timer, port_of(flow), flow_timers + 2 * flow);
+        worker_of(node).nodes[hosts].set(node.slot, node.next());
+    }
+    submitted_.clear();
+}
+
+// Tries, in order, the completions that are possible before what all hosts can reach: only the
+// hosts where they are go on. True at the first instant at which a flow completes.
+bool Core::complete(Time reach) {
+    while (completed_.empty()) {
+        Time time = never;
+        for (const auto& worker : workers_) time = std::min(time, worker->next_possible());
+        if (time >= reach) return false;
+        for (const auto& worker : workers_) {
+            while (worker->next_possible() == time) {
+                const std::uint32_t node = worker->possible.top().node;
+                worker->possible.pop();
+                bring(nodes_[node], time);
+            }
+        }
+        hear_all();
+        for (const auto& worker : workers_) {
+            completed_.insert(completed_.end(), worker->completed.begin(), worker->completed.end());
+            worker->completed.clear();
+        }
+        now_ = time;
+    }
+    behind_ = true;
+    return true;
+}
+
+// One host alone goes on to just after an instant that all hosts can reach.
+void Core::bring(CoreNode& node, Time time) {
+    const std::uint64_t limit = stamp(time + 1);
+    for (const auto& worker : workers_) worker->limit[hosts] = std::max(worker->limit[hosts], limit);
+    Worker& worker = worker_of(node);
+    ++worker.visits;
+    visit_host(worker, node, limit);
+}
+
+// All nodes come to the present instant, and what they have found is taken over.
+void Core::align() {
+    if (!behind_) return;
+    run_until(now_ + 1);
+    behind_ = false;
+    gather();
 }
 
 // The time of the next event, never when there is none. The epoch is moved up to it when keys
@@ -43,25 +102,28 @@ Time Core::next_event() {
     return next;
 }
 
-// Runs the nodes of a worker up to the end, or to just after the first instant before it at which a
-// flow may complete; returns which. All workers take the same decisions from the same outlooks.
+// Runs the nodes of a worker up to the end, or until a flow may complete before what the hosts can
+// reach; returns which. No switch passes such an instant. All workers take the same decisions from
+// the same outlooks.
 Time Core::run(Worker& worker, Time end) {
     Class of = hosts;
     for (;;) {
         const Outlook outlook = look_out(worker);
-        if (outlook.possible < end) end = outlook.possible + 1;
-        std::uint64_t limit = std::min(stamp(end), horizon(outlook, of));
+        const auto reach = [&] {
+            const Time most = of == switches ? std::min(end - 1, outlook.possible) + 1 : end;
+            return std::min(stamp(most), horizon(outlook, of));
+        };
+        std::uint64_t limit = reach();
         if (outlook.least[of] >= limit) {
             of = of == hosts ? switches : hosts;
-            limit = std::min(stamp(end), horizon(outlook, of));
+            limit = reach();
         }
         hear(worker);
-        if (outlook.least[of] >= limit) break;
+        if (outlook.least[of] >= limit) return end;
+        if (of == hosts && outlook.possible < time_of(limit)) return time_of(limit);
         visit(worker, of, limit);
         of = of == hosts ? switches : hosts;
     }
-    while (!worker.possible.empty() && worker.possible.top() < end) worker.possible.pop();
-    return end;
 }
 
 // What all workers know. This worker's own outlook is told before the barrier, and stays as it is
@@ -71,7 +133,7 @@ Core::Outlook Core::look_out(Worker& worker) {
     for (const Class of : {switches, hosts}) {
         own.least[of] = std::min(worker.nodes[of].least(), worker.woken_least[of]);
     }
-    own.possible = worker.possible.empty() ? never : worker.possible.top();
+    own.possible = worker.next_possible();
     if (workers_.size() == 1) return own;
     barrier_->wait();
     Outlook all;
@@ -94,6 +156,10 @@ void Core::hear(Worker& worker) {
     worker.phase ^= 1;
     for (auto& woken : worker.woken[worker.phase]) woken.clear();
     worker.woken_least = {idle_key, idle_key};
+}
+
+void Core::hear_all() {
+    for (const auto& worker : workers_) hear(*worker);
 }
 
 // Visits every node of a class that has an event before the limit.
@@ -215,7 +281,6 @@ void Core::gather() {
         from.clear();
     };
     for (const auto& worker : workers_) {
-        move_all(worker->completed, completed_);
         move_all(worker->facts, facts);
         move_all(worker->stops, stops);
     }
@@ -243,6 +308,7 @@ void Core::gather() {
 // several ticks have passed without an event, the one before the last gives the time base.
 void Core::latch_until(Time limit) {
     if (tick_ == 0) return;
+    gather();
     const Time last = limit / tick_ * tick_;
     if (last > next_tick_) latch(last - tick_);
     latch(last);

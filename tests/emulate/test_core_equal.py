@@ -32,6 +32,7 @@ class Case:
     seed: int = 1
     cuts: list[int] = field(default_factory=list)
     late: list[bool] = field(default_factory=list)
+    looks: list[bool] = field(default_factory=list)
     faults: list[Fault] = field(default_factory=list)
     routes: Routes | None = None
 
@@ -146,8 +147,12 @@ def cases(draw, lab):
         draw(st.integers(0, 2**64 - 1)),
         sorted(draw(st.lists(st.integers(0, 300 * US), max_size=12))),
         [draw(st.booleans()) for _ in load],
+        draw(st.lists(st.booleans(), max_size=5)),
         draw(faults(len(fabric.links))),
     )
+
+
+TABLES = ("flows", "ports", "hops", "pauses", "stops", "innocence", "occupancy", "series")
 
 
 def play(case, end=END, **engine):
@@ -165,6 +170,7 @@ def play(case, end=END, **engine):
             step = emulator.advance(until)
             done = step.completions["flow"].tolist()
             seen.append((step.now_ps, done))
+            look = bool(case.looks) and case.looks[len(seen) % len(case.looks)]
             if len(waiting):
                 # What a serving loop does: a completion, or a look, leads to the next flow.
                 waiting["release_ps"] = np.maximum(waiting["release_ps"], step.now_ps)
@@ -172,6 +178,11 @@ def play(case, end=END, **engine):
                 waiting = waiting[1:]
             elif not done:
                 break
+            if look:
+                found = emulator.telemetry()
+                seen.append({"totals": found.totals})
+                tables = [getattr(found, name) for name in TABLES]
+                seen += [{n: c.tolist() for n, c in table.items()} for table in tables]
         seen.append({name: column.tolist() for name, column in emulator.observe().items()})
         seen[-1]["deadlocks"] = emulator.deadlocks()
     return seen, emulator.telemetry()
@@ -180,7 +191,7 @@ def play(case, end=END, **engine):
 def assert_same(one, other):
     assert one[0] == other[0]
     assert one[1].totals == other[1].totals
-    for table in ("flows", "ports", "hops", "pauses", "stops", "innocence", "occupancy", "series"):
+    for table in TABLES:
         left, right = getattr(one[1], table), getattr(other[1], table)
         assert left.keys() == right.keys()
         for name in left:

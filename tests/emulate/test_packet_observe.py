@@ -73,6 +73,40 @@ def test_histogram_and_series_are_those_of_looking_at_every_tick(lab, tick_ps, t
     assert rows(telemetry.series) == series
 
 
+@pytest.mark.parametrize("delay", [50_000, 400_000, 1_000_000, 2_000_000])
+def test_what_is_read_at_a_completion_is_of_that_instant(lab, delay):
+    # The last frame of the short flow left the switch a cable and a pipeline ago; of the long
+    # one, which began with it, as many more have left as fit in between.
+    fabric = lab.star(5, delay=delay)
+    small = Transport(control="none", mtu=1024)
+    frame, way = (1024 + 82) * 80, delay + 600_000
+    emulator = PacketEmulator(fabric, equal_cost(fabric), PAUSES, small, seed=1)
+    emulator.submit(lab.flows((1, 2, 20 * 1024, 0), (3, 4, 4096 * 1024, 0)))
+    assert emulator.advance(10**12).completions["flow"].tolist() == [0]
+    assert emulator.now_ps == 21 * frame + delay + way
+    read, port = emulator.telemetry(), int(fabric.ports.first[0]) + 3
+    assert read.ports["tx_packets"][port] == 20 + way // frame
+    emulator.submit(lab.flows((5, 4, 1024, emulator.now_ps), first=2))
+    assert emulator.telemetry().totals == read.totals  # the release is still to come
+
+
+def test_a_flow_that_a_completion_leads_to_comes_after_all_of_that_instant(lab):
+    # Host 3 begins to send one frame at the instant of a completion elsewhere. The flow that the
+    # completion leads to is released then, too, and waits for that frame, though its number is
+    # the lesser.
+    fabric = lab.star(5)
+    emulator = PacketEmulator(fabric, equal_cost(fabric), PAUSES, FREE, seed=1)
+    way = FRAME + 2 * 50_000 + 600_000
+    then = 20 * FRAME + way
+    table = lab.flows((1, 2, 20 * 4096, 0), (3, 5, 4096, then), (3, 4, 4096, then))
+    emulator.submit(table[[0, 2]])
+    assert emulator.advance(10**12).now_ps == then
+    emulator.submit(table[[1]])
+    ends = [emulator.advance(10**12) for _ in range(2)]
+    assert [end.completions["flow"].tolist() for end in ends] == [[2], [1]]
+    assert [end.now_ps for end in ends] == [then + FRAME + way, then + 2 * FRAME + way]
+
+
 @pytest.mark.parametrize("load", [0.5, 0.8])
 def test_the_mean_of_the_series_is_that_of_an_m_d_1_queue(lab, load):
     # Lq = rho^2 / (2 (1 - rho)) frames wait, from many sources with Poisson arrivals.
