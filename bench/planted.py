@@ -22,39 +22,32 @@ def one(name: str, file: str, old: str, new: str) -> Mutation:
 
 BUFFER = (
     one("a group is stopped well inside its headroom", "buffer.hpp",
-        "return group.headroom > 0 || group.shared > threshold();",
+        "return group.headroom > 0 || group.shared() > threshold();",
         "return group.headroom > (PLANTED ? 2000 : 0) || "
-        "(!PLANTED && group.shared > threshold());"),
+        "(!PLANTED && group.shared() > threshold());"),
     one("released at the threshold, without the offset", "buffer.hpp",
-        "group.shared <= threshold() - setting_.xon_offset;",
-        "group.shared <= threshold() - (PLANTED ? 0 : setting_.xon_offset);"),
+        "group.shared() <= threshold() - setting_.xon_offset;",
+        "group.shared() <= threshold() - (PLANTED ? 0 : setting_.xon_offset);"),
     one("released while headroom is in use", "buffer.hpp",
         "if (group.headroom > 0) return false;",
         "if (group.headroom > 0 && !PLANTED) return false;"),
     one("headroom drained last", "buffer.hpp",
         "const Bytes from_headroom = std::min(frame, group.headroom);",
-        "const Bytes from_headroom = PLANTED && group.shared >= frame ? 0 "
+        "const Bytes from_headroom = PLANTED && group.shared() >= frame ? 0 "
         ": std::min(frame, group.headroom);"),
     one("headroom filled before the shared pool", "buffer.hpp",
-        "const bool fits = group.shared + rest <= threshold()",
+        "const bool fits = group.shared() + rest <= threshold()",
         "const bool fits = !(PLANTED && group.headroom + rest <= setting_.headroom[port]) && "
-        "group.shared + rest <= threshold()"),
+        "group.shared() + rest <= threshold()"),
     one("the threshold does not shrink with what is used", "buffer.hpp",
         "return (alpha_q16 * (pool_ - used_)) >> 16;",
         "return (alpha_q16 * (pool_ - (PLANTED ? 0 : used_))) >> 16;"),
     one("reserves are not kept out of the pool", "buffer.hpp",
         "pool_ -= headroom + setting.reserve;",
         "pool_ -= headroom + (PLANTED ? 0 : setting.reserve);"),
-    Mutation("a lossy queue has the alpha of lossless groups", (
-        ("buffer.hpp",
-         "if (used_ + frame > pool_ || queue + frame > limit(setting_.egress_q16)) return false;",
-         "if (used_ + frame > pool_ || queue + frame > "
-         "limit(PLANTED ? setting_.alpha_q16 : setting_.egress_q16)) return false;"),
-        ("buffer.hpp",
-         "if (used > pool_ || queue + frame > limit(setting_.egress_q16)) return false;",
-         "if (used > pool_ || queue + frame > "
-         "limit(PLANTED ? setting_.alpha_q16 : setting_.egress_q16)) return false;"),
-    )),
+    one("a lossy queue has the alpha of lossless groups", "buffer.hpp",
+        "queue + frame > limit(setting_.egress_q16)) return false;",
+        "queue + frame > limit(PLANTED ? setting_.alpha_q16 : setting_.egress_q16)) return false;"),
     Mutation("memory is free when a frame begins to leave", (
         ("driver_port.cpp", "            departed(packet, port.came_by, port_id);",
          "            if (!PLANTED) departed(packet, port.came_by, port_id);"),
@@ -167,6 +160,11 @@ RATE = (
     one("a pending cut goes before alpha's update", "dcqcn.hpp",
         "if (alpha_at_ == next) {",
         "if (alpha_at_ == next && !(PLANTED && pending_ && cut_at_ == next)) {"),
+    one("a pending cut goes before an increase", "dcqcn.hpp",
+        "} else if (increase_at_ == next) {",
+        "} else if (increase_at_ == next && !(PLANTED && pending_ && cut_at_ == next)) {"),
+    one("alpha counts the CNP that begins the grid again", "dcqcn.hpp",
+        "cnp_seen_ = !(first && s.cut_grid);", "cnp_seen_ = PLANTED || !(first && s.cut_grid);"),
     one("the byte counter counts once a packet", "dcqcn.hpp",
         "sent_ -= s.increase_bytes;", "sent_ = PLANTED ? 0 : sent_ - s.increase_bytes;"),
     one("hyper increase begins a step early", "dcqcn.hpp",

@@ -60,7 +60,7 @@ def beside_ns3(workload: Workload, build: Path) -> None:
     peer = ns3.run(pinned, build, control, releases)
     show(pinned, "ns-3", peer, None)
     for engine in ("core", "reference"):
-        settings = like_ns3(pinned, control, releases, "conweave", 1) | {"engine": engine}
+        settings = like_ns3(pinned, control, releases, 1) | {"engine": engine}
         show(pinned, f"kvfabric {engine}", ours.measure(pinned, settings), peer)
 
 

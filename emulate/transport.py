@@ -46,8 +46,9 @@ class Dcqcn:
     least_bps: the rate's floor. additive_bps, hyper_bps: growth of the target, at the line rate
         ``rate_bps`` and proportional to it, or at any rate if that is 0.
     cnp_interval_ps: least time between two CNPs of one flow.
-    cut_grid: cuts lie whole cut periods after the first CNP, for simulators that check once a
-        period; else a cut follows its CNP at once when the last one is a period old.
+    cut_grid: cuts lie whole cut periods after the first CNP, which alpha's first update leaves out,
+        for simulators that check once a period; else a cut follows its CNP at once when the last
+        one is a period old, and alpha's first update counts the first CNP.
     retimed: a packet that waits follows the present rate; else it keeps the rate at which the one
         before it was sent.
     """
@@ -110,11 +111,13 @@ _CONNECTX: Final = Dcqcn(
     cnp_interval_ps=4 * PS_PER_US,
 )
 
-# The simulator's vendor-like runs: steps grow with the rate, no byte counter. It has no CNP
-# interval of its own; that of ConnectX is used.
+# The simulator's vendor-like runs: steps grow with the rate, no byte counter. Its rules are not a
+# NIC's (cnp_received_mlx, ReceiveUdp, UpdateNextAvail): every marked packet is answered, cuts are
+# looked for once a period, and a packet that waits keeps its time. Its successor, the conweave
+# ns-3, has the same.
 _HPCC_DCQCN: Final = Dcqcn(
     name="hpcc",
-    source=f"{_HPCC} (dcqcn)",
+    source=f"{_HPCC} (dcqcn) and src/point-to-point/model/rdma-hw.cc",
     alpha_period_ps=1 * PS_PER_US,
     keep_q10=1020,
     initial_q10=1024,
@@ -130,7 +133,9 @@ _HPCC_DCQCN: Final = Dcqcn(
     additive_bps=5_000_000,
     hyper_bps=50_000_000,
     rate_bps=25_000_000_000,
-    cnp_interval_ps=4 * PS_PER_US,
+    cnp_interval_ps=0,
+    cut_grid=True,
+    retimed=False,
 )
 
 PRESETS: Final[Mapping[str, Dcqcn]] = MappingProxyType(
@@ -165,15 +170,6 @@ PRESETS: Final[Mapping[str, Dcqcn]] = MappingProxyType(
                 cnp_interval_ps=50 * PS_PER_US,
             ),
             _HPCC_DCQCN,
-            # The same as a successor of that simulator runs it: every marked packet is answered.
-            replace(
-                _HPCC_DCQCN,
-                name="conweave",
-                source="conweave-project/conweave-ns3 src/point-to-point/model/rdma-hw.cc",
-                cut_grid=True,
-                retimed=False,
-                cnp_interval_ps=0,
-            ),
         )
     }
 )

@@ -3,8 +3,8 @@
 // Zhu et al., Congestion control for large-scale RDMA deployments, SIGCOMM 2015, with the named
 // parameters of ConnectX firmware (NVIDIA DOCA, DCQCN CC parameters). Rates are bit/s; alpha is a
 // fraction with 20 bits. Nothing runs before the first CNP, when the rate is the line's. Timers
-// that have expired are replayed in order before anything else of the same instant: alpha, then a
-// pending cut, then the increase. A CNP cuts at once if the last cut is old enough, else it is
+// that have expired are replayed in order before anything else of the same instant: alpha, then the
+// increase, then a pending cut. A CNP cuts at once if the last cut is old enough, else it is
 // remembered and cuts when it is; or all cuts lie on a grid that begins one period after the first
 // CNP, as in the simulators that check once a period. The first F increases after a cut recover to the target; then
 // the target grows, by the additive step until both counters have passed F, then by the hyper
@@ -62,12 +62,12 @@ public:
             }
             if (alpha_at_ == next) {
                 update_alpha(s);
-            } else if (pending_ && cut_at_ == next) {
-                cut(s, next);
-            } else {
+            } else if (increase_at_ == next) {
                 increase_at_ += s.increase_period;
                 increase(s, timer_stage_, byte_stage_);
                 ++timer_stage_;
+            } else {
+                cut(s, next);
             }
         }
     }

@@ -1,9 +1,9 @@
 // When one flow may start its next packet at its rate.
 //
 // A packet starts no earlier than its predecessor's start plus that one's wire time at the present
-// rate: a flow that waits is timed again when its rate changes, as in the HPCC simulator. Kept at
-// the old rate, as a setting has it, one packet at a floor of 1 Mb/s holds its flow for 33 ms. A
-// flow at the line's rate is not paced.
+// rate: a flow that waits is timed again when its rate changes, as the HPCC simulator does it for
+// HPCC. Kept at the old rate, as it does it for DCQCN and a setting has it, one packet at a floor of
+// 1 Mb/s holds its flow for 33 ms. A flow at the line's rate is not paced.
 #pragma once
 
 #include "dcqcn.hpp"

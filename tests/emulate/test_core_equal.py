@@ -92,7 +92,7 @@ def transports(draw):
     return Transport(
         kind=kind,
         control="none" if kind == "infiniband" else draw(st.sampled_from(["none", "dcqcn"])),
-        preset=draw(st.sampled_from(["connectx", "connectx_2mb", "paper", "hpcc", "conweave"])),
+        preset=draw(st.sampled_from(["connectx", "connectx_2mb", "paper", "hpcc"])),
         mtu=draw(st.sampled_from([1024, 4096])),
         ack_every=draw(st.sampled_from([1, 3, 16])),
         window=draw(st.sampled_from([0, 16, 64])),

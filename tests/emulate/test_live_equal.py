@@ -145,7 +145,7 @@ def test_any_small_run_is_the_same(lab, live, data):
     )
     transport = Transport(
         control=data.draw(st.sampled_from(["none", "dcqcn"])),
-        preset=data.draw(st.sampled_from(["connectx", "hpcc", "conweave"])),
+        preset=data.draw(st.sampled_from(["connectx", "hpcc"])),
         issue_ps=data.draw(st.sampled_from([0, 1_000_000])),
         issuers=data.draw(st.sampled_from([0, 1])),
         window=data.draw(st.sampled_from([0, 64])),

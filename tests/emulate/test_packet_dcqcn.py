@@ -1,5 +1,7 @@
 """DCQCN's reaction point against step tables computed by hand from the papers' rules."""
 
+import random
+
 import pytest
 
 from emulate import _engine
@@ -190,14 +192,62 @@ def test_on_a_grid_cuts_lie_whole_periods_after_the_first_cnp():
     assert flow.rate_bps < raised
 
 
+def numbers(preset, line):
+    """The engine's, at a line rate."""
+    fields = {f: getattr(preset, f) for f in preset.__dataclass_fields__}
+    for other in ("name", "source", "rate_bps", "cnp_interval_ps"):
+        fields.pop(other)
+    return fields | {"additive_bps": preset.additive(line), "hyper_bps": preset.hyper(line)}
+
+
+def by_the_simulator(cnps, until, line):
+    """Rate and alpha as the HPCC simulator has them, tick by tick of 1 us after the first CNP.
+
+    CNPs lie between ticks. At one tick alpha goes first; then the increase, which was put in 300 us
+    ago, where the look for a cut was put in 4 us ago.
+    """
+    first, *rest = cnps
+    alpha, rate, target, stage, increase = 1.0, float(line), float(line), 0, None
+    cut, fed = True, False  # a CNP since the last look for a cut, since alpha's last update
+    for tick in range(1, (until - first) // US + 1):
+        came = sum(first + (tick - 1) * US < at < first + tick * US for at in rest)
+        cut, fed = cut or came > 0, fed or came > 0
+        alpha, fed = alpha * 255 / 256 + fed / 256, False
+        if tick == increase:
+            target = min(line, target + (0, 20e6, 200e6)[min(stage, 2)])
+            rate, stage, increase = (rate + target) / 2, stage + 1, tick + 300
+        if tick % 4 == 0 and cut:
+            target = rate if stage else target
+            rate, stage, increase, cut = max(G, rate * (1 - alpha / 2)), 0, tick + 300, False
+    return rate, alpha
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_the_preset_of_the_simulator_cuts_and_grows_as_the_simulator_does(seed):
+    draw, first = random.Random(seed), 7 * US
+    cnps = [first, *(first + draw.randrange(3_000) * US + US // 2 for _ in range(2 * seed))]
+    cnps.sort()
+    # The last lies in the period before an increase: both fall on one tick, 300 us after a cut.
+    cut = -(-(cnps[-1] - first) // (4 * US)) * 4 * US if seed else 4 * US
+    cnps.append(first + cut + 298 * US + US // 2)
+    s = _engine.dcqcn_setting(**numbers(PRESETS["hpcc"], 100 * G))
+    flow, fed = _engine.Dcqcn(100 * G), 0
+    for now in range(first + 3 * US // 4, cnps[-1] + 1_000 * US, 53 * US):
+        while fed < len(cnps) and cnps[fed] < now:
+            flow.cnp(s, cnps[fed])
+            fed += 1
+        flow.advance(s, now)
+        rate, alpha = by_the_simulator(cnps[:fed], now, 100 * G)
+        # Ours keeps alpha to 2^-20, rounded down.
+        assert flow.rate_bps == pytest.approx(rate, rel=1e-3), now
+        assert flow.alpha_q20 / 2**20 == pytest.approx(alpha, abs=3e-4), now
+
+
 @pytest.mark.parametrize("name", PRESETS)
 def test_every_preset_halves_at_the_first_cnp_and_names_its_source(name):
     preset = PRESETS[name]
     assert preset.source
-    fields = {f: getattr(preset, f) for f in preset.__dataclass_fields__}
-    for other in ("name", "source", "rate_bps", "cnp_interval_ps"):
-        fields.pop(other)
-    s = _engine.dcqcn_setting(**fields)
+    s = _engine.dcqcn_setting(**numbers(preset, 400 * G))
     flow = _engine.Dcqcn(400 * G)
     flow.cnp(s, 0)
     if preset.cut_grid:
@@ -214,6 +264,11 @@ def test_the_steps_of_the_simulator_grow_with_the_rate():
     assert PRESETS["hpcc"].additive(100 * G) == 20 * 10**6
     assert PRESETS["hpcc"].hyper(100 * G) == 200 * 10**6
     assert PRESETS["connectx"].additive(100 * G) == 5 * 10**6
+
+
+def test_the_simulator_answers_every_marked_packet():
+    assert Transport(preset="hpcc").cnp_gap_ps == 0
+    assert Transport(preset="connectx").cnp_gap_ps == 4 * US
 
 
 @pytest.mark.parametrize(

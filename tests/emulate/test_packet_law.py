@@ -51,7 +51,7 @@ def cases(draw):
     discipline = draw(st.sampled_from(DISCIPLINES))
     transport = Transport(
         control=draw(st.sampled_from(["none", "dcqcn"])),
-        preset=draw(st.sampled_from(["connectx", "hpcc", "conweave"])),
+        preset=draw(st.sampled_from(["connectx", "hpcc"])),
         ack_priority=draw(st.sampled_from([None, 5])),
         ack_every=draw(st.sampled_from([1, 16])),
         window=draw(st.sampled_from([0, 32])),

@@ -229,8 +229,9 @@ def test_a_pause_counts_once_however_often_it_is_refreshed():
 
 @pytest.mark.parametrize("engine", ["core", "reference"])
 def test_a_rate_is_that_of_the_moment_at_which_it_is_read(lab, engine):
-    # A collision marks the flow, and one CNP halves its rate. Then its NIC is stopped for 3 ms, and
-    # nothing happens to it: half of what is missing comes back every 300 us all the same.
+    # A collision marks the flow, and one CNP cuts its rate 4 us later, by half of alpha, which has
+    # lost 1/256 four times. Then its NIC is stopped for 3 ms, and nothing happens to it: half of
+    # what is missing comes back every 300 us all the same.
     fabric = lab.star(3)
     discipline = Discipline(ecn=Threshold(20_000, 20_000, 1.0))
     transport = Transport(preset="hpcc", cnp_interval_ps=10**12)
@@ -247,7 +248,10 @@ def test_a_rate_is_that_of_the_moment_at_which_it_is_read(lab, engine):
     assert emulator.telemetry().flows["cnps"][0] == 1
     rates = [rate for rate, _ in itertools.groupby(read)]
     lasts = [len(list(same)) for _, same in itertools.groupby(read)]
-    assert rates[:4] == [100 * 10**9, 50 * 10**9, 75 * 10**9, 87_500_000_000]
+    line, missing = 100 * 10**9, 50 * 10**9 * (255 / 256) ** 4
+    assert rates[:4] == pytest.approx(
+        [line, line - missing, line - missing / 2, line - missing / 4], rel=1e-5
+    )
     assert lasts[1:-1] == [30] * (len(lasts) - 2)
     # When all is acknowledged nothing is sent at any rate: the last one stays.
     lab.finish(emulator, until=4_000 * US)
