@@ -51,25 +51,7 @@ public:
 
     // Replays the timers that have expired by now.
     void advance(const DcqcnSetting& s, Time now) {
-        if (!active_) return;
-        for (;;) {
-            const Time next = std::min({alpha_at_, pending_ ? cut_at_ : never, increase_at_});
-            if (next > now) return;
-            if (quiet()) {
-                skip(alpha_at_, s.alpha_period, now);
-                skip(increase_at_, s.increase_period, now);
-                return;
-            }
-            if (alpha_at_ == next) {
-                update_alpha(s);
-            } else if (increase_at_ == next) {
-                increase_at_ += s.increase_period;
-                increase(s, timer_stage_, byte_stage_);
-                ++timer_stage_;
-            } else {
-                cut(s, next);
-            }
-        }
+        if (due_ <= now) [[unlikely]] replay(s, now);
     }
 
     // The rate at an instant not before any other that it has been asked for.
@@ -99,6 +81,7 @@ public:
         } else {
             pending_ = true;
         }
+        due_ = next_timer();
     }
 
     // A frame of so many wire bytes has started.
@@ -117,6 +100,29 @@ private:
     // Nothing is left for a timer to change.
     bool quiet() const {
         return alpha_ == 0 && !cnp_seen_ && !pending_ && current_ == line_ && target_ == line_;
+    }
+
+    Time next_timer() const {
+        return std::min({alpha_at_, pending_ ? cut_at_ : never, increase_at_});
+    }
+
+    void replay(const DcqcnSetting& s, Time now) {
+        Time next = due_;
+        for (; next <= now; next = next_timer()) {
+            if (quiet()) {
+                skip(alpha_at_, s.alpha_period, now);
+                skip(increase_at_, s.increase_period, now);
+            } else if (alpha_at_ == next) {
+                update_alpha(s);
+            } else if (increase_at_ == next) {
+                increase_at_ += s.increase_period;
+                increase(s, timer_stage_, byte_stage_);
+                ++timer_stage_;
+            } else {
+                cut(s, next);
+            }
+        }
+        due_ = next;
     }
 
     static void skip(Time& at, Time period, Time now) {
@@ -159,6 +165,7 @@ private:
     std::int64_t current_ = 0;
     std::int64_t target_ = 0;
     std::int64_t alpha_ = 0;
+    Time due_ = never;  // when the first timer expires
     Time alpha_at_ = never;
     Time cut_at_ = 0;
     Time increase_at_ = never;
