@@ -43,7 +43,7 @@ public:
     void enter(State state, Time now, Time held) {
         if (state_ == State::service) {
             next_ = state;
-        } else if (state_ != State::over) {
+        } else if (state_ != state && state_ != State::over) {
             charge(now, held);
             state_ = state;
         }
@@ -73,45 +73,40 @@ public:
     }
 
     // What it has been charged, up to the first start of its last packet.
-    const Blame& parts() const { return parts_; }
+    Blame parts() const {
+        return {.wire = in(State::service),
+                .queued = 0,
+                .paused = paused_,
+                .source = in(State::turn) - paused_,
+                .issue = in(State::issue),
+                .pacing = in(State::pacing),
+                .window = in(State::window),
+                .retransmission = retransmission_};
+    }
 
 private:
+    static std::size_t slot(State state) { return static_cast<std::size_t>(state); }
+    Time in(State state) const { return spent_[slot(state)]; }
+
     void charge(Time now, Time held) {
-        const Time span = now - since_;
-        if (again_) {
-            parts_.retransmission += span;
+        if (again_) [[unlikely]] {
+            retransmission_ += now - since_;
         } else {
-            switch (state_) {
-            case State::turn:
-                parts_.paused += held - held_;
-                parts_.source += span - (held - held_);
-                break;
-            case State::service:
-                parts_.wire += span;
-                break;
-            case State::issue:
-                parts_.issue += span;
-                break;
-            case State::pacing:
-                parts_.pacing += span;
-                break;
-            case State::window:
-                parts_.window += span;
-                break;
-            case State::over:
-                break;
-            }
+            spent_[slot(state_)] += now - since_;
+            if (state_ == State::turn) paused_ += held - held_;
         }
         since_ = now;
         held_ = held;
     }
 
-    Blame parts_{0, 0, 0, 0, 0, 0, 0, 0};
     Time since_ = 0;
     Time held_ = 0;
     State state_ = State::turn;
     State next_ = State::turn;
     bool again_ = false;
+    Time paused_ = 0;              // of its turn
+    std::array<Time, 5> spent_{};  // in each state but over
+    Time retransmission_ = 0;
 };
 
 // What one copy of a flow's last packet waited at one hop.
