@@ -272,7 +272,7 @@ class PacketEmulator:
             known = inside & self._hosts[np.where(inside, node, 0)]
             _first(flows, ~known, end, "not a host of the fabric")
         _first(flows, flows["source"] == flows["destination"], "destination", "is its source")
-        _first(flows, flows["bytes"] < 1, "bytes", "must be at least 1")
+        _first(flows, flows["bytes"] < 1, "bytes", "must be at least 1B")
         _first(flows, flows["bytes"] > 2**46, "bytes", "must be at most 64 TiB")
         _first(
             flows,

@@ -60,6 +60,12 @@ void bind_decisions(nb::module_& m) {
                          Time now) { return b.nic.ready(b, of, now); }, "of"_a, "now_ps"_a)
         .def("take", [](NicBench& b, int priority) { return b.nic.take(b, priority); },
              "priority"_a)
+        .def("sent",
+             [](NicBench& b, int priority, Time when, Time now) {
+                 b.from.at(b.nic.head(priority)) = when;
+                 b.nic.sent(b, priority, now);
+             },
+             "priority"_a, "when_ps"_a, "now_ps"_a)
         .def("next", [](NicBench& b) { return b.nic.next(b); });
 
     nb::class_<Dcqcn>(m, "Dcqcn")

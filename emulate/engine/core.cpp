@@ -32,6 +32,8 @@ Core::Core(FabricSetting fabric, RouteSetting routes, DisciplineSetting discipli
     }
     share_out(1);
     wide_ = ports_.size() > wide_from;
+    acks_open_ = transport_.window > 0 || transport_.depth != no_limit;
+    limited_ = acks_open_ || transport_.issue > 0;
     latched_.queued.assign(ports_.size(), 0);
     latched_.paused.assign(ports_.size(), 0);
     latched_.utilisation.assign(ports_.size(), 0.0);
@@ -72,7 +74,10 @@ void Core::add_port(std::size_t p) {
     rest.marker = Marker(discipline_.kmin[p], discipline_.kmax[p], discipline_.pmax_q32[p]);
     (discipline_.mark_at_dequeue ? port.unmarked : port.unmarked_behind) = never;
     (discipline_.mark_at_dequeue ? port.unmarked_behind : port.unmarked) = rest.marker.unmarked();
-    if (by_credits()) port.odd |= by_credit;
+    if (by_credits()) {
+        port.odd |= by_credit;
+        port.once_stopped = 0xff;
+    }
     if (discipline_.watch_detect > 0) port.odd |= watched;
     if (discipline_.cut_through && !port.peer_at_host) port.odd |= heralded;
     port.heeded = by_credits() && !node.is_host;
@@ -152,8 +157,7 @@ void Core::take(const CoreFlow& flow, const CoreRoute& route) {
     flows_[slot] = flow;
     routes_[slot] = route;
     CoreSender& sender = senders_[slot];
-    sender.packets = flow.segment.packets();
-    sender.window = GoBackNSender(sender.packets);
+    sender.window = GoBackNSender(flow.segment.packets());
     sender.port = paths_[route.there];
     sender.step = route.there + 1;
     sender.priority = sender.place.priority = flow.setting.priority;

@@ -308,23 +308,24 @@ private:
     void bark(Worker& worker, CoreNode& node, CorePort& port, int priority);
 
     // A host (core_host.cpp).
-    void serviced(Worker& worker, CorePort& port);
+    void serviced(Worker& worker, CorePort& port, Nic& nic);
     void release(Worker& worker, CoreNode& node, std::uint32_t flow);
     Time ask(std::uint32_t flow, Time time);
+    Time allowed(std::uint32_t flow) const;
     Time posted(std::uint32_t flow) const;
     bool full(std::uint32_t flow) const;
     void offer(Worker& worker, CoreNode& node, std::uint32_t flow);
     void post_next(Worker& worker, CoreNode& node, std::uint32_t port);
     void end_post(Worker& worker, CoreNode& node, CorePort& port);
     void placed(std::uint32_t flow, Time time);
-    void touch(Worker& worker, std::uint32_t port);
-    void went_back(Worker& worker, std::uint32_t flow);
-    std::uint8_t line_up(Worker& worker, CorePort& port);
+    void touch(Worker& worker, const CorePort& port);
+    void went_back(Worker& worker, CoreSender& sender);
+    std::uint8_t line_up(Worker& worker, CorePort& port, Nic& nic);
     void pull(Worker& worker, CoreNode& node, CorePort& port);
-    void send_next(Worker& worker, CoreNode& node, CorePort& port);
-    void send(Worker& worker, CoreNode& node, CorePort& port, int priority);
+    void send_next(Worker& worker, CoreNode& node, CorePort& port, CorePortRest& rest);
+    void send(Worker& worker, CoreNode& node, CorePort& port, Nic& nic, int priority);
     void receive_data(Worker& worker, CoreNode& node, Frame frame);
-    Shape shape_of(std::uint32_t flow, Sequence sequence) const;
+    Shape shape_of(std::uint32_t flow, const CoreSender& sender) const;
     void answer(Worker& worker, CoreNode& node, std::uint32_t flow, Shape shape,
                 std::uint8_t priority);
     void receive_answer(Worker& worker, CoreNode& node, Frame frame);
@@ -345,10 +346,11 @@ private:
     void drained(Worker& worker, CoreNode& node, CorePort& port);
 
     // How long a priority of a port has been stopped by now.
-    Time held(std::uint32_t port, int priority, Time now) const {
-        if ((ports_[port].once_stopped >> priority & 1) == 0 && !by_credits()) return 0;
+    Time held(const CorePort& port, int priority, Time now) const {
+        if ((port.once_stopped >> priority & 1) == 0) return 0;
+        const CorePortRest& rest = rest_[port.id];
         const auto slot = static_cast<std::size_t>(priority);
-        return rest_[port].obeys[slot].spent(now) + rest_[port].credits[slot].spent(now);
+        return by_credits() ? rest.credits[slot].spent(now) : rest.obeys[slot].spent(now);
     }
 
     FabricSetting fabric_;
@@ -358,6 +360,8 @@ private:
     std::uint64_t seed_ = 0;
     Arena arena_;  // of what is there from the start
     bool wide_ = false;  // more ports than a cache holds
+    bool limited_ = false;  // flows, by a window, a send queue or issue
+    bool acks_open_ = false;  // an ACK may let its flow send
     std::vector<CorePort, LargePages<CorePort>> ports_;
     std::vector<CorePortRest, LargePages<CorePortRest>> rest_;   // of each port
     std::vector<FrameQueue, LargePages<FrameQueue>> queues_;   // of each port and priority

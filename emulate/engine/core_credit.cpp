@@ -46,7 +46,7 @@ void Core::take_credits(Worker& worker, CoreNode& node, CorePort& port) {
     std::sort(worker.words.begin(), worker.words.end());
     for (const std::uint64_t word : worker.words) {
         ++worker.totals.events;
-        if (node.is_host) touch(worker, port.id);
+        if (node.is_host) touch(worker, port);
         rest.credits[word >> 16 & 7].give(worker.now, static_cast<std::int64_t>(word & 0xffff));
         look(worker, node, port);
     }

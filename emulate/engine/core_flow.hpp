@@ -27,23 +27,25 @@ struct CoreRoute {
 struct alignas(64) CoreSender {
     GoBackNSender window;
     Place place;  // at its NIC
+    Time timer = never;  // when the retransmission timer's event is due
+    std::uint32_t port = 0;
+    std::uint8_t priority = 0;
+    bool uniform = false;  // all packets but the last are full
+    std::uint32_t step = 0;  // in the table of paths, of what follows that port
+    SenderBlame blame;
     Pacer pacer;
     Dcqcn rate;
-    SenderBlame blame;
     Posting posting;
     std::int64_t posted = 0;  // by the line of its NIC
     bool offered = false;     // to that line
-    std::uint32_t port = 0;
-    std::uint32_t step = 0;  // in the table of paths, of what follows that port
-    Sequence packets = 0;
-    std::uint8_t priority = 0;
-    bool uniform = false;  // all packets but the last are full
-    Time timer = never;    // when the retransmission timer's event is due
     Time release = 0;
     Time done = -1;
     Bytes resent = 0;
     std::int64_t timeouts = 0;
 };
+
+// What a packet that is sent without a rate looks at; its ACK looks at the first 64 only.
+inline constexpr std::size_t hot_sender = 128;
 
 struct alignas(64) CoreReceiver {
     GoBackNReceiver window;

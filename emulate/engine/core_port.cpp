@@ -142,7 +142,7 @@ void Core::obey(Worker& worker, CoreNode& node, CorePort& port) {
     CorePortRest& rest = rest_[port.id];
     const std::uint64_t word = rest.pauses_in.pop(worker.arena).frame.head;
     told_next(worker, node, port);
-    if (node.is_host) touch(worker, port.id);
+    if (node.is_host) touch(worker, port);
     const auto told = static_cast<std::uint8_t>(word >> 8);
     const auto stopped = static_cast<std::uint8_t>(word);
     if ((told & stopped) != 0) ++rest.pauses;
@@ -172,7 +172,7 @@ void Core::obey(Worker& worker, CoreNode& node, CorePort& port) {
 bool Core::expire_pause(Worker& worker, CoreNode& node, CorePort& port, int priority) {
     CorePortRest& rest = rest_[port.id];
     PauseReceiver& receiver = rest.obeys[slot(priority)];
-    if (node.is_host) touch(worker, port.id);
+    if (node.is_host) touch(worker, port);
     rest.expiry_due &= static_cast<std::uint8_t>(~bit(priority));
     if (receiver.expire(worker.now)) {
         port.paused &= static_cast<std::uint8_t>(~bit(priority));

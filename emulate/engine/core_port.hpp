@@ -76,7 +76,7 @@ struct alignas(64) CorePort : PortGate {
     bool peer_at_host = false;
     bool heeded = false;       // the ends of its frames are events
     bool shared = false;       // its scheduler has had a choice
-    std::uint8_t once_stopped = 0;  // priorities that have ever been stopped by the peer
+    std::uint8_t once_stopped = 0;  // priorities that the peer has ever stopped, all by credits
     std::uint32_t heed_left = 0;    // so many ends of frames are events, at a switch
 
     // The frame in service.
@@ -102,6 +102,8 @@ struct alignas(64) CorePort : PortGate {
     Time busy_after(Time now) const {
         return busy() ? std::max<Time>(0, serialiser.end() - now) : 0;
     }
+    // Nothing starts before an event tells that its frame has left.
+    bool engaged() const { return busy() && heeded; }
     bool serving_at(Time now) const { return busy() && !left_by(now); }
     bool left_by(Time now) const { return busy() && !heeded && serialiser.end() <= now; }
     void refresh() { leaf.set(heeded ? std::min(sent_key, arrival_key) : arrival_key); }

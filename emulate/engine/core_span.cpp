@@ -209,7 +209,7 @@ void Core::fetch_ahead(Worker& worker, std::size_t visit, std::uint64_t limit) c
         if (is_data(f.shape())) {
             fetch_lines(&receivers_[flow], sizeof(CoreReceiver));
         } else {
-            fetch_lines(&senders_[flow], sizeof(CoreSender));
+            fetch_lines(&senders_[flow], hot_sender);
         }
         fetch_lines(&port->sent_key, 192);
         fetch_lines(&rest_[port->id].nic, sizeof(Nic));

@@ -277,12 +277,12 @@ void Core::join_trail(Worker& worker, const CorePort& port, Frame frame) {
                         static_cast<std::uint16_t>(frame.number()),
                         static_cast<std::uint8_t>(frame.step() - 1 - routes_[flow].there),
                         port.id, worker.now,
-                        held(port.id, priority, worker.now));
+                        held(port, priority, worker.now));
 }
 
 void Core::leave_trail(Worker& worker, const CorePort& port, int priority) {
     worker.trail.left(lines_[port.id * 8 + slot(priority)], worker.now,
-                      held(port.id, priority, worker.now));
+                      held(port, priority, worker.now));
 }
 
 // A queue has been stopped or has gone on, or a frame waits in it.

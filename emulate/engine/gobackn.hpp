@@ -19,6 +19,7 @@ public:
     explicit GoBackNSender(Sequence packets = 0) : packets_(packets) {}
 
     bool more() const { return next_ < packets_; }
+    bool at_last() const { return next_ + 1 == packets_; }
     bool done() const { return acked_ == packets_; }
     Sequence next() const { return next_; }
     Sequence acked() const { return acked_; }
@@ -39,12 +40,14 @@ public:
         return again;
     }
 
-    // All packets before expected have arrived.
-    void acknowledge(Sequence expected, Time now, Time timeout) {
-        if (expected <= acked_) return;
+    // All packets before expected have arrived: true when some of them were to be sent again.
+    bool acknowledge(Sequence expected, Time now, Time timeout) {
+        if (expected <= acked_) return false;
         acked_ = expected;
-        if (next_ < acked_) next_ = acked_;
         deadline_ = acked_ == highest_ ? never : now + timeout;
+        if (next_ >= acked_) return false;
+        next_ = acked_;
+        return true;
     }
 
     // The receiver misses the packet expected: true when there is something to send again.

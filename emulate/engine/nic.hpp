@@ -42,47 +42,55 @@ public:
     std::uint8_t lined() const { return lined_; }
 
     // No queue pair can send or will without an event of its own.
-    bool idle() const { return lined_ == 0 && waiting_.empty(); }
+    bool idle() const { return lined_ == 0 && first_ == never; }
 
     // The first in line of a priority that has one.
     std::uint32_t head(int priority) const { return lines_[slot(priority)].head; }
 
-    // Asks those whose instant has come by now. To be called before any queue pair changes, or
-    // what the port may send.
+    // Asks those whose instant has come by now: true when there are any. To be called before any
+    // queue pair changes, or what the port may send.
     template <typename Pairs>
-    void advance(Pairs& pairs, Time now) {
-        while (!waiting_.empty() && waiting_.front().when <= now) {
-            const Waiting first = pop();
-            Place& place = pairs.place(first.flow);
-            if (!live(place, first)) continue;
-            place.state = Place::State::blocked;
-            put(pairs, first.flow, first.when);
-        }
+    bool advance(Pairs& pairs, Time now) {
+        if (first_ > now) [[likely]] return false;
+        ask_waiting(pairs, now);
+        return true;
     }
 
     // A queue pair has changed: it may be able to send, or earlier than it was.
     template <typename Pairs>
     void review(Pairs& pairs, std::uint32_t flow, Time now) {
-        if (pairs.place(flow).state != Place::State::lined) put(pairs, flow, now);
+        if (pairs.place(flow).state != Place::State::lined) {
+            put(pairs, flow, pairs.ask(flow, now), now);
+        }
+    }
+
+    // The head of a priority has sent a packet. One that is alone in its line, and may send again,
+    // stays where it is.
+    template <typename Pairs>
+    void sent(Pairs& pairs, int priority, Time now) {
+        const Line& line = lines_[slot(priority)];
+        const std::uint32_t flow = line.head;
+        const Time when = pairs.ask(flow, now);
+        if (when <= now && flow == line.tail) return;
+        put(pairs, take(pairs, priority), when, now);
     }
 
     // The port may send: which of the given priorities have a head that may.
     template <typename Pairs>
     std::uint8_t ready(Pairs& pairs, std::uint8_t of, Time now) {
         advance(pairs, now);
-        const auto asked = static_cast<std::uint8_t>(lined_ & of);
-        for (unsigned left = asked; left != 0; left &= left - 1) {
+        unsigned ready = lined_ & of;
+        for (unsigned left = ready; left != 0; left &= left - 1) {
             const int priority = std::countr_zero(left);
-            while ((lined_ & asked & 1 << priority) != 0) {
-                const std::uint32_t flow = head(priority);
-                if (pairs.ask(flow, now) <= now) break;
-                put(pairs, take(pairs, priority), now);
+            const Time when = pairs.ask(head(priority), now);
+            if (when > now && !pass_over(pairs, priority, when, now)) [[unlikely]] {
+                ready &= ~(1U << priority);
             }
         }
-        return lined_ & asked;
+        return static_cast<std::uint8_t>(ready);
     }
 
-    // Takes the head out of its line; once its packet has been sent, review puts it back.
+    // Takes the head out of its line.
     template <typename Pairs>
     std::uint32_t take(Pairs& pairs, int priority) {
         Line& line = lines_[slot(priority)];
@@ -97,10 +105,10 @@ public:
     // The next instant at which one that waits is to be asked.
     template <typename Pairs>
     Time next(Pairs& pairs) {
-        while (!waiting_.empty() && !live(pairs.place(waiting_.front().flow), waiting_.front())) {
+        while (first_ != never && !live(pairs.place(waiting_.front().flow), waiting_.front())) {
             pop();
         }
-        return waiting_.empty() ? never : waiting_.front().when;
+        return first_;
     }
 
 private:
@@ -123,10 +131,32 @@ private:
         return place.state == Place::State::waiting && place.when == entry.when;
     }
 
-    // A queue pair that waits keeps its instant unless it has got an earlier one.
     template <typename Pairs>
-    void put(Pairs& pairs, std::uint32_t flow, Time now) {
-        const Time when = pairs.ask(flow, now);
+    [[gnu::noinline]] void ask_waiting(Pairs& pairs, Time now) {
+        while (first_ <= now) {
+            const Waiting first = pop();
+            Place& place = pairs.place(first.flow);
+            if (!live(place, first)) continue;
+            place.state = Place::State::blocked;
+            put(pairs, first.flow, pairs.ask(first.flow, first.when), first.when);
+        }
+    }
+
+    // The head of a line is to be asked later, at that instant: true when one behind it may send.
+    template <typename Pairs>
+    [[gnu::noinline]] bool pass_over(Pairs& pairs, int priority, Time when, Time now) {
+        do {
+            put(pairs, take(pairs, priority), when, now);
+            if ((lined_ >> priority & 1) == 0) return false;
+            when = pairs.ask(head(priority), now);
+        } while (when > now);
+        return true;
+    }
+
+    // A queue pair, not in line, is to be asked again at that instant. One that waits keeps its
+    // instant unless it has got an earlier one.
+    template <typename Pairs>
+    [[gnu::noinline]] void put(Pairs& pairs, std::uint32_t flow, Time when, Time now) {
         Place& place = pairs.place(flow);
         if (when <= now) {
             append(pairs, place, flow);
@@ -135,6 +165,7 @@ private:
             place.when = when;
             waiting_.push_back({when, flow});
             std::push_heap(waiting_.begin(), waiting_.end());
+            first_ = waiting_.front().when;
         }
         pairs.placed(flow, now);
     }
@@ -157,12 +188,14 @@ private:
         const Waiting first = waiting_.front();
         std::pop_heap(waiting_.begin(), waiting_.end());
         waiting_.pop_back();
+        first_ = waiting_.empty() ? never : waiting_.front().when;
         return first;
     }
 
-    std::array<Line, 8> lines_{};
-    std::vector<Waiting> waiting_;
     std::uint8_t lined_ = 0;
+    Time first_ = never;  // when the first of those that wait is to be asked
+    std::vector<Waiting> waiting_;
+    std::array<Line, 8> lines_{};
 };
 
 }  // namespace kvfabric

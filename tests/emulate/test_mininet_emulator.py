@@ -208,7 +208,7 @@ def test_a_process_that_ends_is_told_with_its_last_words(
 def test_flows_are_refused_as_the_packet_emulator_refuses_them(make: Make) -> None:
     bad = _flows(1)
     bad["bytes"] = 0
-    with pytest.raises(FlowError, match="bytes 0 must be at least 1"):
+    with pytest.raises(FlowError, match="bytes 0B must be at least 1B"):
         make().submit(bad)
 
 

@@ -74,6 +74,33 @@ def test_an_earlier_instant_replaces_a_later_one():
     assert nic.next() == NEVER
 
 
+def test_one_that_has_sent_goes_to_the_end_of_its_line_or_waits():
+    nic = _engine.Nic([0] * 3)
+    for pair in range(3):
+        nic.allow(pair, 5, 5)
+    nic.sent(0, 6, 6)
+    nic.sent(0, 50, 7)
+    assert turns(nic, 8) == [2, 0]
+    assert nic.next() == 50
+    assert turns(nic, 50) == [1]
+
+
+def test_one_alone_in_its_line_that_has_sent_stays_there_or_waits():
+    nic = _engine.Nic([0, 0, 3])
+    nic.allow(0, 5, 5)
+    nic.allow(2, 5, 5)
+    nic.sent(0, 6, 6)
+    nic.allow(1, 7, 7)  # behind the one that has stayed
+    assert turns(nic, 7) == [0, 1]
+    nic.sent(3, 90, 8)
+    assert nic.ready(ALL, 89) == 0
+    assert nic.next() == 90
+    assert nic.ready(ALL, 90) == 0b1000
+    nic.sent(3, NEVER, 91)
+    assert nic.ready(ALL, 92) == 0
+    assert nic.next() == NEVER
+
+
 def test_a_priority_that_may_not_send_keeps_its_line():
     nic = _engine.Nic([0, 3, 3])
     for pair in range(3):
