@@ -83,8 +83,6 @@ SPAN = (
     one("nobody foresees that a flow may complete", "core_link.hpp",
         "if (port.peer_at_host && frame.shape() == Shape::last) [[unlikely]] {",
         "if (port.peer_at_host && frame.shape() == Shape::last && !PLANTED) {"),
-    one("a switch passes an instant at which a flow may complete", "core_span.cpp",
-        "const Time most = of == switches", "const Time most = of == switches && !PLANTED"),
     one("nodes that are behind do not catch up when somebody asks", "core_span.cpp",
         "    run_until(now_ + 1);", "    if (!PLANTED) run_until(now_ + 1);"),
     one("a new flow goes before what its host has to do up to now", "core_span.cpp",

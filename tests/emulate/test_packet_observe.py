@@ -90,6 +90,22 @@ def test_what_is_read_at_a_completion_is_of_that_instant(lab, delay):
     assert emulator.telemetry().totals == read.totals  # the release is still to come
 
 
+@pytest.mark.parametrize("delay", [50_000, 2_000_000])
+def test_no_switch_has_passed_the_instant_of_a_completion(lab, delay):
+    # Two flows of one frame, the second released ever later: at the first one's completion it has
+    # crossed no cable, one, or is on its second.
+    fabric = lab.star(4, delay=delay)
+    first, second, way = FRAME + delay, 2 * FRAME + delay, 2 * FRAME + 2 * delay + 600_000
+    port = int(fabric.ports.first[0]) + 3
+    for later in range(1, 2 * way, way // 97):
+        emulator = PacketEmulator(fabric, equal_cost(fabric), PAUSES, FREE, seed=1)
+        emulator.submit(lab.flows((1, 2, 4096, 0), (3, 4, 4096, later)))
+        assert emulator.advance(10**12).now_ps == way
+        read = emulator.telemetry()
+        assert read.totals["packet_hops"] == 2 + (later + first <= way)
+        assert read.ports["tx_packets"][port] == (later + second <= way)
+
+
 def test_a_flow_that_a_completion_leads_to_comes_after_all_of_that_instant(lab):
     # Host 3 begins to send one frame at the instant of a completion elsewhere. The flow that the
     # completion leads to is released then, too, and waits for that frame, though its number is
