@@ -153,13 +153,6 @@ private:
         Time next_possible() const { return possible.empty() ? never : possible.top().time; }
     };
 
-    // A frame that leaves its queue, and the bytes behind it there.
-    struct Waited {
-        Frame frame;
-        Bytes wire;
-        Bytes behind;
-    };
-
     // The queue pairs of a NIC, as it sees them.
     struct Pairs {
         Core& core;

@@ -32,8 +32,10 @@ inline constexpr std::uint64_t asks_flag = 1 << 16;
 inline constexpr std::uint32_t path_end = std::uint32_t{1} << 31;
 
 struct Frame {
-    std::uint64_t head = 0;  // stamp 44, -, asks 1, hollow 1, header 1, lost 1, shape 3, priority 3, attempt 6, marked 1
-    std::uint64_t body = 0;  // sequence 32 (of a last frame: its attempt), step in the table of paths 32
+    // Stamp 44, -, asks 1, hollow 1, header 1, lost 1, shape 3, priority 3, attempt 6, marked 1.
+    std::uint64_t head = 0;
+    // Sequence (of a last frame: its attempt) 32, step in the table of paths 32.
+    std::uint64_t body = 0;
 
     // The step is that of the port by which the frame will leave the next node.
     static Frame make(std::uint32_t step, Shape shape, Sequence sequence, std::uint8_t priority,

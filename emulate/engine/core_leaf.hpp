@@ -68,8 +68,6 @@ public:
     // As long as they are in use.
     const std::uint64_t* keys() const { return groups_.empty() ? &alone_ : groups_.front().keys.data(); }
 
-    std::uint64_t alone() const { return alone_; }
-
     // The keys of two to eight ports, null for others.
     const LeafGroup* few() const { return groups_.size() == 1 ? groups_.data() : nullptr; }
 

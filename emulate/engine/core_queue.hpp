@@ -9,6 +9,13 @@
 
 namespace kvfabric {
 
+// A frame that has left its queue, and the bytes behind it there.
+struct Waited {
+    Frame frame;
+    Bytes wire;
+    Bytes behind;
+};
+
 class FrameQueue {
 public:
     bool empty() const { return count_ == 0; }

@@ -206,8 +206,8 @@ void Core::go_on(Worker& worker, CoreNode& node, CorePort& in, int priority) {
 }
 
 // Takes the first frame out of a queue.
-[[gnu::always_inline]] inline Core::Waited Core::dequeue(Worker& worker, CorePort& port,
-                                                         int priority) {
+[[gnu::always_inline]] inline Waited Core::dequeue(Worker& worker, CorePort& port,
+                                                   int priority) {
     FrameQueue& queue = port.queues[priority];
     const Frame frame = queue.pop();
     const Bytes wire = wire_of(frame);
