@@ -3,9 +3,11 @@
 A worker dies with its parent, so that ``kill -9`` of the command leaves no process behind.
 """
 
+import ctypes
 import multiprocessing
 import os
 import signal
+import sys
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
@@ -21,6 +23,7 @@ Work = Callable[[Job, Callable[[int], None]], None]
 """Does one job, and reports steps done since its last report."""
 
 _POLL_S = 0.2
+_PR_SET_PDEATHSIG = 1  # linux/prctl.h
 _steps: "Synchronized[int] | None" = None
 
 
@@ -50,7 +53,11 @@ def _start(counter: "Synchronized[int]", begin: Callable[[], None] | None) -> No
     _steps = counter
     if begin is not None:
         begin()
+    # The kernel ends a worker that is deep in compiled code; the thread ends one whose parent was
+    # gone before, or that runs elsewhere than on Linux.
     threading.Thread(target=_die_with_parent, daemon=True).start()
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
 
 
 def _die_with_parent() -> None:
