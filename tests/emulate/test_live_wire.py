@@ -131,7 +131,10 @@ def test_marks_and_dcqcn_end_the_pauses(bench):
         assert told.flows["marked"].sum() > 0
         assert told.totals["drops_lossless"] == 0
         assert (told.flows["finish_ps"] > 0).all()
-        assert told.ports["pauses"].sum() <= 3
+        # Cuts lie on a grid that the first notification begins: some stops come before the first
+        # cuts, none in the hundreds of microseconds after.
+        assert (told.stops["from_ps"] < 60 * US).all()
+        assert told.flows["finish_ps"].min() > 300 * US
 
 
 def test_a_capture_shows_the_frames_of_the_standards(bench):
