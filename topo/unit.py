@@ -126,6 +126,10 @@ def share(text: str) -> float:
     return float(value)
 
 
+_SHOWN_DURATIONS: Final = ("ps", "ns", "us", "ms", "s")
+_SHOWN_RATES: Final = ("bps", "Kbps", "Mbps", "Gbps", "Tbps")
+
+
 def _scaled(value: float, units: Mapping[str, int], names: tuple[str, ...]) -> str:
     for name in reversed(names):
         if abs(value) >= units[name]:
@@ -140,7 +144,7 @@ def show_duration(ps: float) -> str:
     >>> show_duration(2_480_000)
     '2.48 us'
     """
-    return _scaled(ps, _DURATION, ("ps", "ns", "us", "ms", "s"))
+    return _scaled(ps, _DURATION, _SHOWN_DURATIONS)
 
 
 def show_size(count: float) -> str:
@@ -158,7 +162,7 @@ def show_rate(bps: float) -> str:
     >>> show_rate(400_000_000_000)
     '400 Gbps'
     """
-    return _scaled(bps, _RATE, ("bps", "Kbps", "Mbps", "Gbps", "Tbps"))
+    return _scaled(bps, _RATE, _SHOWN_RATES)
 
 
 def _text(value: int, units: Mapping[str, int], names: tuple[str, ...]) -> str:
@@ -172,7 +176,7 @@ def duration_text(ps: int) -> str:
     >>> duration_text(67_108_864_000)
     '67.108864ms'
     """
-    return _text(ps, _DURATION, ("ps", "ns", "us", "ms", "s"))
+    return _text(ps, _DURATION, _SHOWN_DURATIONS)
 
 
 def rate_text(bps: int) -> str:
@@ -181,7 +185,7 @@ def rate_text(bps: int) -> str:
     >>> rate_text(400 * 10**9), rate_text(2_500_000_000)
     ('400Gbps', '2.5Gbps')
     """
-    return _text(bps, _RATE, ("bps", "Kbps", "Mbps", "Gbps", "Tbps"))
+    return _text(bps, _RATE, _SHOWN_RATES)
 
 
 def size_text(count: int) -> str:
