@@ -229,9 +229,10 @@ private:
     void leave_idleness(Worker& worker, CorePort& port, Frame frame, Bytes wire);
     void record(CorePort& port);
     void record_ticks(CorePort& port);
+    void wait(Worker& worker, CorePort& port, Frame frame, int priority, Bytes wire);
     void emptied(CorePort& port, int priority);
     void start_pause(Worker& worker, CorePort& port);
-    int finish(Worker& worker, CorePort& port);
+    int finish(CorePort& port);
     Frame take_arrival(Worker& worker, CorePort& port);
     void wake(Worker& worker, CorePort& port, std::uint64_t word);
     void announce(Worker& worker, CorePort& port, std::uint64_t head);
@@ -286,7 +287,7 @@ private:
     void replay(Worker& worker, CoreNode& node, CorePort& port, std::uint64_t bound);
     void start_waiting(Worker& worker, CoreNode& node, std::uint64_t limit);
     void catch_up_all(Worker& worker, CoreNode& node);
-    void serve(Worker& worker, CoreNode& node, CorePort& port);
+    void serve(Worker& worker, CorePort& port);
     void heed_frames(CorePort& port);
     void count_end(CoreNode& node, CorePort& port);
     void stop(Worker& worker, CoreNode& node, CorePort& in, int priority, std::uint32_t cause);

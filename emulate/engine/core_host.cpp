@@ -228,7 +228,7 @@ void Core::pull(Worker& worker, CoreNode& node, CorePort& port) {
             if ((port.backlog | port.notify) != 0 || !rest_[port.id].nic.idle()) heed(port);
             return;
         }
-        finish(worker, port);
+        finish(port);
     }
     send_next(worker, node, port, rest_[port.id]);
 }
@@ -242,7 +242,7 @@ void Core::pull(Worker& worker, CoreNode& node, CorePort& port) {
     const Frame frame =
         Frame::make(receiver.step, shape, receiver.window.expected(), priority, receiver.answers++);
     const Bytes wire = wire_of(frame);
-    if (port.left_by(worker.now)) finish(worker, port);
+    if (port.left_by(worker.now)) finish(port);
     port.most_waiting = std::max(port.most_waiting, port.waiting + wire);
     const std::uint8_t others = port.notify | port.backlog | (port.paused & bit(priority));
     if (!port.busy() && others == 0 && !by_credits() && rest_[port.id].nic.idle()) {
@@ -250,12 +250,7 @@ void Core::pull(Worker& worker, CoreNode& node, CorePort& port) {
         start(worker, port, frame, wire);
         return;
     }
-    FrameQueue& queue = port.queues[priority];
-    record(port);
-    queue.push(frame, worker.arena);
-    queue.wire += wire;
-    port.waiting += wire;
-    port.backlog |= bit(priority);
+    wait(worker, port, frame, priority, wire);
     if (!port.engaged()) pull(worker, node, port);
 }
 
@@ -372,7 +367,7 @@ void Core::visit_host(Worker& worker, CoreNode& node, std::uint64_t limit) {
             }
         } else if (kind == EventKind::sent) {
             CorePortRest& rest = rest_[port.id];
-            if (finish(worker, port) < 8) serviced(worker, port, rest.nic);
+            if (finish(port) < 8) serviced(worker, port, rest.nic);
             send_next(worker, node, port, rest);
             if (!port.busy() || !port.heeded) port.refresh();
         } else {

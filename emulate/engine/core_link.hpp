@@ -75,7 +75,7 @@ inline Time Core::serialise(Worker& worker, CorePort& port, Bytes wire) {
 }
 
 // The last bit has left: the frame's priority, or 8 when it was a pause frame.
-[[gnu::always_inline]] inline int Core::finish(Worker& worker, CorePort& port) {
+[[gnu::always_inline]] inline int Core::finish(CorePort& port) {
     const int priority = port.serving;
     port.sent_key = idle_key;
     port.serving = 8;
@@ -100,6 +100,17 @@ inline void Core::heed(CorePort& port) {
     if (port.seen != ticks_) [[unlikely]] record_ticks(port);
 }
 
+// A frame begins to wait at the port.
+[[gnu::always_inline]] inline void Core::wait(Worker& worker, CorePort& port, Frame frame,
+                                              int priority, Bytes wire) {
+    FrameQueue& queue = port.queues[priority];
+    record(port);
+    queue.push(frame, worker.arena);
+    queue.wire += wire;
+    port.waiting += wire;
+    port.backlog |= bit(priority);
+}
+
 // The class has no frame left; a scheduler that never had a choice has nothing saved for it.
 inline void Core::emptied(CorePort& port, int priority) {
     if (port.shared) [[unlikely]] rest_[port.id].scheduler.emptied(priority);
@@ -111,7 +122,7 @@ inline void Core::emptied(CorePort& port, int priority) {
     if (port.sent_key >= bound) return;
     if ((port.backlog | port.notify) != 0) {
         replay(worker, node, port, bound);
-    } else if (const int priority = finish(worker, port); priority < 8) {
+    } else if (const int priority = finish(port); priority < 8) {
         node.buffer->release(port.serving_ingress, priority, port.local,
                              Bytes{port.serving_wire} - preamble_and_gap);
     }

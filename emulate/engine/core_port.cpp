@@ -48,7 +48,7 @@ void Core::look(Worker& worker, CoreNode& node, CorePort& port) {
         pull(worker, node, port);
     } else {
         node.line(port.local);
-        serve(worker, node, port);
+        serve(worker, port);
     }
 }
 

@@ -88,7 +88,7 @@ void Core::pass(Worker& worker, CoreNode& node, CorePort& in, Frame frame) {
         if (out.heeded && out.backlog != 0) heed_frames(out);
         start(worker, out, frame, wire, in.local);
     } else if (!out.busy()) {
-        serve(worker, node, out);
+        serve(worker, out);
     }
 }
 
@@ -106,12 +106,7 @@ bool Core::admit(Worker& worker, CoreNode& node, const CorePort& in, int priorit
 // The frame waits.
 [[gnu::always_inline]] inline void Core::enqueue(Worker& worker, CoreNode& node, CorePort& port,
                                                  Frame frame, int priority, Bytes wire) {
-    FrameQueue& queue = port.queues[priority];
-    record(port);
-    queue.push(frame, worker.arena);
-    queue.wire += wire;
-    port.waiting += wire;
-    port.backlog |= bit(priority);
+    wait(worker, port, frame, priority, wire);
     node.line(port.local);
     // Of several classes, a later frame may go before those that the port is heeded for.
     if (port.heeded && port.backlog != bit(priority)) [[unlikely]] heed_frames(port);
@@ -234,17 +229,17 @@ void Core::replay(Worker& worker, CoreNode& node, CorePort& port, std::uint64_t 
     const Time now = worker.now;
     do {
         worker.now = port.serialiser.end();
-        if (const int priority = finish(worker, port); priority < 8) {
+        if (const int priority = finish(port); priority < 8) {
             node.buffer->release(port.serving_ingress, priority, port.local,
                                  Bytes{port.serving_wire} - preamble_and_gap);
         }
-        serve(worker, node, port);
+        serve(worker, port);
     } while (port.sent_key < bound);
     worker.now = now;
 }
 
 // The port may be free: pause frames first, then what the scheduler picks.
-void Core::serve(Worker& worker, CoreNode& node, CorePort& port) {
+void Core::serve(Worker& worker, CorePort& port) {
     if (port.busy()) return;
     if (port.notify != 0) {
         start_pause(worker, port);
@@ -352,11 +347,11 @@ void Core::visit_switch(Worker& worker, CoreNode& node, std::uint64_t limit) {
         if (kind == EventKind::arrival) {
             forward(worker, node, port);
         } else if (kind == EventKind::sent) {
-            if (const int priority = finish(worker, port); priority < 8) {
+            if (const int priority = finish(port); priority < 8) {
                 depart(worker, node, port, priority, port.serving_ingress, port.serving_wire);
                 count_end(node, port);
             }
-            serve(worker, node, port);
+            serve(worker, port);
             if (!port.busy() || !port.heeded) port.refresh();
         } else {
             handle(worker, node, port, kind);
