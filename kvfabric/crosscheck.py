@@ -60,8 +60,12 @@ HANDOFF: Final = np.dtype(
 """One row a hand-off that crosses the fabric."""
 
 P50_OFF: Final = 0.10
-P95_OFF: Final = 0.20
-"""How far Mininet may be off the packet emulator at P50 and P95 of hand-offs."""
+TAIL_OFF: Final = 0.20
+"""How far Mininet may be off the packet emulator at P50 and in the tail of hand-offs."""
+
+TAIL: Final = 0.95
+BEYOND: Final = 10
+"""The tail is read at P95, or where fewer hand-offs lie beyond, at the quantile with so many."""
 
 
 @dataclass(frozen=True)
@@ -109,19 +113,20 @@ class Crosscheck:
 
     @property
     def off(self) -> tuple[float, float] | None:
-        """How far Mininet is off the packet emulator at P50 and P95, as shares."""
+        """How far Mininet is off the packet emulator at P50 and in the tail, as shares."""
         packet, frames = self.of(PACKET), self.of(MININET)
         if packet is None or frames is None or frames.partial:
             return None
-        p50, p95 = (frames.quantile_ps(q) / packet.quantile_ps(q) - 1 for q in (0.5, 0.95))
-        return p50, p95
+        tail = max(0.5, min(TAIL, 1 - BEYOND / len(packet.handoff_ps)))
+        middle, end = (frames.quantile_ps(q) / packet.quantile_ps(q) - 1 for q in (0.5, tail))
+        return middle, end
 
     @property
     def agrees(self) -> bool | None:
-        """Whether it is within `P50_OFF` and `P95_OFF`; None where there is nothing to compare."""
+        """Whether it is within `P50_OFF` and `TAIL_OFF`; None where there is nothing to compare."""
         if self.off is None:
             return None
-        return abs(self.off[0]) <= P50_OFF and abs(self.off[1]) <= P95_OFF
+        return abs(self.off[0]) <= P50_OFF and abs(self.off[1]) <= TAIL_OFF
 
 
 @dataclass(frozen=True)

@@ -62,8 +62,9 @@ def command(
     """Serve SCENARIO by packets, then replay its flows by bytes/bandwidth, fluid and Mininet.
 
     Prints one table, with what each leaves out, and writes it with one plot of the distributions.
-    Exits 1 when Mininet is more than 10 % off the packets at P50 or 20 % at P95, or was invalid.
-    Ctrl-C keeps what is complete, marked partial.
+    Exits 1 when Mininet is more than 10 % off the packets at P50 or 20 % at P95 (of fewer than 200
+    hand-offs: at the quantile that ten of them lie beyond), or was invalid. Ctrl-C keeps what is
+    complete, marked partial.
     """
     from emulate.mininet.support import may_emulate
     from kvfabric.crosscheck import MININET, Crosscheck, cheap, refuse_real, rehearsed

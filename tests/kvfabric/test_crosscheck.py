@@ -90,11 +90,19 @@ def test_a_handoff_of_several_flows_lasts_as_long_as_all_of_them(heard: Rehearsa
 def test_agreement_is_within_a_tenth_and_a_fifth(
     times: tuple[int, int], off: tuple[float, float], agrees: bool
 ) -> None:
-    packet = Checked(PACKET, np.full(20, 100))
-    frames = Checked(MININET, np.array([times[0]] * 15 + [times[1]] * 5))
+    packet = Checked(PACKET, np.full(200, 100))
+    frames = Checked(MININET, np.array([times[0]] * 189 + [times[1]] * 11))
     found = Crosscheck((packet, frames))
     assert found.off == pytest.approx(off)
     assert found.agrees is agrees
+
+
+@pytest.mark.parametrize(("count", "beyond"), [(50, 10), (20, 10), (12, 6), (200, 10), (400, 20)])
+def test_the_tail_is_read_where_ten_handoffs_lie_beyond(count: int, beyond: int) -> None:
+    packet = Checked(PACKET, np.full(count, 100))
+    for late in (beyond, beyond + 1):
+        frames = Checked(MININET, np.array([100] * (count - late) + [500] * late))
+        assert Crosscheck((packet, frames)).agrees is (late == beyond)
 
 
 def test_without_frames_there_is_nothing_to_agree() -> None:
