@@ -23,8 +23,8 @@ from emulate.share import max_min
 from topo.error import KvfabricError
 from topo.fabric import Fabric, Kind
 from topo.route import Routes
-from topo.unit import PS_PER_S, PS_PER_US
-from traffic.emulator import COMPLETION, FLOW, Advance, Table, Telemetry
+from topo.unit import PS_PER_S, PS_PER_US, duration_text, size_text
+from traffic.emulator import COMPLETION, FLOW, Advance, Table, Telemetry, refuse_past
 
 OBSERVATION_TICK_PS: Final = 10 * PS_PER_US
 """Link state is latched at multiples of this, so that no policy sees the present."""
@@ -141,14 +141,14 @@ class FluidEmulator:
             raise SubmissionError(f"flow {flow}: the number is taken; number flows once each")
         if request.release_ps < self._now:
             raise SubmissionError(
-                f"flow {flow}: release {request.release_ps} ps is before the present "
-                f"{self._now} ps; release it later"
+                f"flow {flow}: release {duration_text(request.release_ps)} is before the present "
+                f"{duration_text(self._now)}; release it later"
             )
         if request.size < 1:
-            raise SubmissionError(f"flow {flow}: {request.size} bytes; a flow has at least 1")
+            raise SubmissionError(f"flow {flow}: {size_text(request.size)}; a flow has at least 1B")
         if not 1 <= request.descriptors <= request.size:
             raise SubmissionError(
-                f"flow {flow}: {request.descriptors} descriptors for {request.size} bytes; "
+                f"flow {flow}: {request.descriptors} descriptors for {size_text(request.size)}; "
                 "write at least 1 and at most one a byte"
             )
         for end in (request.source, request.destination):
@@ -211,8 +211,7 @@ class FluidEmulator:
 
     def advance(self, until_ps: int) -> Advance:
         """Run to the first instant at most ``until_ps`` at which some flow completed."""
-        if until_ps < self._now:
-            raise KvfabricError(f"until {until_ps} ps: must not be before the present {self._now}")
+        refuse_past(until_ps, self._now)
         while True:
             at = min(
                 self._pending[0][0] if self._pending else _NEVER,

@@ -33,7 +33,7 @@ from topo.error import KvfabricError
 from topo.fabric import Fabric, Kind
 from topo.route import Routes
 from topo.unit import PS_PER_US, duration_text, size_text
-from traffic.emulator import COMPLETION, FLOW, Advance, Table, Telemetry
+from traffic.emulator import COMPLETION, FLOW, Advance, Table, Telemetry, refuse_past
 
 OBSERVATION_TICK_PS: Final = 10 * PS_PER_US
 """Link state is latched at multiples of this, so that no policy sees the present."""
@@ -163,11 +163,7 @@ class PacketEmulator:
 
     def advance(self, until_ps: int) -> Advance:
         """Run to the first instant at most ``until_ps`` at which some flow completed."""
-        if until_ps < self._now_ps:
-            raise KvfabricError(
-                f"advance to {duration_text(until_ps)}: before the present time "
-                f"{duration_text(self._now_ps)}; time never goes back"
-            )
+        refuse_past(until_ps, self._now_ps)
         self._now_ps, done = self._engine.advance(min(until_ps, NEVER))
         rows = np.zeros(len(done), COMPLETION)
         rows["flow"] = done

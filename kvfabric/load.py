@@ -22,6 +22,7 @@ from kvfabric.policy import DEFAULT_KIND, PolicyPart, misnamed, part_of, permit
 from kvfabric.quantity import TokenBlock, read_quantity
 from kvfabric.scenario import Scenario
 from kvfabric.source import COMMAND_LINE, Place, ScenarioError, Source, read_source
+from topo.unit import size_text
 
 MOST_ALTERNATIVES: Final = 2000
 LEAST_BLOCK_BYTES: Final = 256
@@ -274,7 +275,8 @@ def _check_numbers(scenario: Scenario, source: Source) -> None:
     if not isinstance(block, TokenBlock) and block < LEAST_BLOCK_BYTES:
         raise source.error(
             ("handoff", "block"),
-            f"{int(block)} B a descriptor; write at least {LEAST_BLOCK_BYTES}B, or tokens",
+            f"{size_text(int(block))} a descriptor; write at least {size_text(LEAST_BLOCK_BYTES)}, "
+            "or tokens",
         )
     if scenario.budget.handoff is None and scenario.slo.ttft is None:
         raise source.error(("budget",), "needs `handoff: 25ms`, or slo.ttft to derive it from")

@@ -4,7 +4,7 @@ from emulate.discipline import Discipline, Watchdog
 from emulate.marking import Threshold
 from emulate.transport import Transport, TransportError
 from kvfabric.scenario import DisciplinePart, EcnPart, TransportPart, WatchdogPart
-from topo.unit import show_duration, show_rate, show_size, size
+from topo.unit import show_duration, show_rate, show_size, size, size_text
 
 
 def discipline_of(part: DisciplinePart) -> Discipline:
@@ -68,7 +68,7 @@ def transport_of(part: TransportPart, issue_ps: int) -> Transport:
 def network_told(rules: Discipline, sender: Transport, nic_bps: int) -> dict[str, str]:
     """Every profile and setting behind the packets, as text for the report."""
     told = {
-        "transport": f"{sender.kind}, MTU {sender.mtu} B, control {sender.control}"
+        "transport": f"{sender.kind}, MTU {size_text(sender.mtu)}, control {sender.control}"
         + (f" preset {sender.preset}" if sender.control == "dcqcn" else "")
         + f", an ACK every {sender.ack_every} packets"
         + (" and descriptor" if sender.ack_message else ""),

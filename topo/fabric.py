@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from topo.error import FabricError
-from topo.unit import propagation_ps
+from topo.unit import duration_text, propagation_ps, rate_text
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -51,7 +51,10 @@ class Switch:
 
     def __post_init__(self) -> None:
         if self.latency_ps < 0:
-            raise FabricError(f"switch latency {self.latency_ps} ps: must not be negative")
+            raise FabricError(
+                f"switch latency {duration_text(self.latency_ps)}: must not be negative; write 0ns "
+                "or more"
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,10 +159,13 @@ class Fabric:
         if a == b:
             raise FabricError(f"node {self.nodes[a].name!r}: a link needs two different nodes")
         if rate_bps <= 0:
-            raise FabricError(f"link rate {rate_bps} bit/s: must be above 0")
+            raise FabricError(f"link rate {rate_text(rate_bps)}: must be above 0; write 400Gbps")
         delay = propagation_ps(length_m) if delay_ps is None else delay_ps
         if delay < 0 or length_m < 0:
-            raise FabricError(f"link delay {delay} ps, length {length_m} m: must not be negative")
+            raise FabricError(
+                f"link delay {duration_text(delay)}, length {length_m:g}m: must not be negative; "
+                "write 0 or more"
+            )
         for end in (a, b):
             model = self.nodes[end].switch
             if model is not None and self._degree[end] >= model.ports:

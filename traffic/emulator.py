@@ -10,6 +10,9 @@ from typing import Final, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from topo.error import KvfabricError
+from topo.unit import duration_text
+
 Table = dict[str, NDArray[np.generic]]
 """A table as named columns of equal length."""
 
@@ -103,6 +106,15 @@ class Telemetry:
     innocence: Table = field(default_factory=dict)
     occupancy: Table = field(default_factory=dict)
     series: Table = field(default_factory=dict)
+
+
+def refuse_past(until_ps: int, now_ps: int) -> None:
+    """Raise `KvfabricError` for an advance to before the present."""
+    if until_ps < now_ps:
+        raise KvfabricError(
+            f"advance to {duration_text(until_ps)}: before the present time "
+            f"{duration_text(now_ps)}; time never goes back"
+        )
 
 
 class Emulator(Protocol):

@@ -64,10 +64,11 @@ class Calibration:
 
     def text(self) -> str:
         """How it came about, in one line."""
+        wake, stall = show_duration(self.wake_ns * 1000), show_duration(self.stall_ns * 1000)
         return (
-            f"dilation {self.dilation:,}: sleeps end {self.wake_ns / 1000:.3g} us late (P99) and "
-            f"ask for {self.by_clock:,}; stalls of {self.stall_ns / 1e6:.3g} ms ask for "
-            f"{self.by_stall:,}, forwarding at line rate for {self.by_load:,}"
+            f"dilation {self.dilation:,}: sleeps end {wake} late (P99) and ask for "
+            f"{self.by_clock:,}; stalls of {stall} ask for {self.by_stall:,}, forwarding at line "
+            f"rate for {self.by_load:,}"
         )
 
 

@@ -26,6 +26,7 @@ from emulate.mininet.driver import live
 from emulate.mininet.error import EmulationError
 from emulate.mininet.namespace import inside
 from emulate.mininet.place import Place
+from topo.unit import size_text
 from traffic.wire.burst import Bursts
 
 Batch = tuple[bytes, NDArray[np.int64], NDArray[np.int64]]
@@ -122,8 +123,8 @@ def refuse_mtu(place: Place, mtu: int) -> None:
     most = mtu_of(place)
     if mtu + _HEADERS > most:
         raise EmulationError(
-            f"mtu {mtu} B: with {_HEADERS} B of headers above the MTU of {place.label}, {most} B; "
-            f"write at most {most - _HEADERS}"
+            f"mtu {size_text(mtu)}: with {size_text(_HEADERS)} of headers above the MTU of "
+            f"{place.label}, {size_text(most)}; write at most {most - _HEADERS}"
         )
 
 
@@ -133,9 +134,9 @@ def refuse_long(place: Place, frames: list[bytes]) -> None:
     for number, frame in enumerate(frames, 1):
         if len(frame) > most + _ETHERNET_HEADER + _TAG:
             raise EmulationError(
-                f"frame {number} of {len(frame):,} B: above the MTU of {place.label}, {most:,} B; "
-                "it was captured with offloads on (turn them off with ethtool -K, and capture "
-                "again), or the MTU is too small"
+                f"frame {number} of {size_text(len(frame))}: above the MTU of {place.label}, "
+                f"{size_text(most)}; it was captured with offloads on (turn them off with ethtool "
+                "-K, and capture again), or the MTU is too small"
             )
 
 
@@ -182,8 +183,8 @@ def frame_batches(at_ns: NDArray[np.int64], frames: list[bytes]) -> Iterator[Bat
     for number, frame in enumerate(frames, 1):
         if len(frame) < _ETHERNET_HEADER:
             raise EmulationError(
-                f"frame {number} of {len(frame)} B: an Ethernet header alone has "
-                f"{_ETHERNET_HEADER} B; leave it out"
+                f"frame {number} of {size_text(len(frame))}: an Ethernet header alone has "
+                f"{size_text(_ETHERNET_HEADER)}; leave it out"
             )
     for first in range(0, len(frames), BATCH):
         part = frames[first : first + BATCH]

@@ -24,6 +24,7 @@ from emulate.discipline import PRIORITIES, Discipline
 from emulate.marking import Threshold
 from emulate.mininet.error import EmulationError
 from emulate.mininet.program import call
+from topo.unit import size_text
 
 FRAMING: Final = 24
 """Preamble, FCS and gap (IEEE 802.3): on the wire, but not in the kernel's length of a frame."""
@@ -102,8 +103,8 @@ def red(
     chance = min(at.pmax or _MOST_PROBABILITY, _MOST_PROBABILITY)
     if limit <= high:
         raise EmulationError(
-            f"interface {interface}: a queue of {limit} B is full before RED marks all at {high} "
-            "B; write a larger switch buffer or egress_alpha, or a smaller kmax"
+            f"interface {interface}: a queue of {size_text(limit)} is full before RED marks all at "
+            f"{size_text(high)}; write a larger switch buffer or egress_alpha, or a smaller kmax"
         )
     return Queue(
         interface,

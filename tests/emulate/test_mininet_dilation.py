@@ -57,6 +57,13 @@ def test_a_machine_is_measured() -> None:
     assert found.by_clock * 4178 * 80 / 4 >= found.wake_ns * 1000
 
 
+def test_a_calibration_tells_its_times_with_their_units() -> None:
+    assert Calibration(60_400, 4_000_000, 120, 30, 3_010).text() == (
+        "dilation 3,100: sleeps end 60.4 us late (P99) and ask for 120; stalls of 4 ms ask for 30, "
+        "forwarding at line rate for 3,010"
+    )
+
+
 def test_the_largest_limit_decides() -> None:
     assert Calibration(1, 2, 120, 30, 3_010).dilation == 3_100
     assert Calibration(1, 2, 9_900, 50, 30).dilation == 9_900

@@ -91,7 +91,7 @@ def test_delay_and_rate_of_a_wire_are_dilated_together() -> None:
 
 
 def test_a_buffer_that_is_full_before_the_thresholds_is_refused() -> None:
-    with pytest.raises(EmulationError, match=r"is full before RED marks all at 2097152 B"):
+    with pytest.raises(EmulationError, match=r"is full before RED marks all at 2MiB"):
         tree(Discipline(pfc=False, ecn="sonic"))
 
 

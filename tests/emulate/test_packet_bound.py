@@ -91,7 +91,7 @@ def test_the_longest_timer_does_not_run_out_before_it_starts(lab, engine):
 
 
 def test_a_switch_that_sends_before_it_receives_is_refused(lab):
-    with pytest.raises(KvfabricError, match=r"switch latency -1 ps: must not be negative"):
+    with pytest.raises(KvfabricError, match=r"switch latency -1ps: must not be negative"):
         lab.switch(latency=-1)
 
 

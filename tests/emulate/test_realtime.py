@@ -47,7 +47,7 @@ def test_one_that_takes_too_long_stops_itself_and_was_not_interrupted() -> None:
 def test_time_goes_back_only_after_news_that_came_too_late() -> None:
     run = Run(None)
     run.back(9, 1)
-    with pytest.raises(KvfabricError, match="advance to 9 ps: before the present time 10 ps"):
+    with pytest.raises(KvfabricError, match="advance to 9ps: before the present time 10ps"):
         run.back(9, 0)
 
 

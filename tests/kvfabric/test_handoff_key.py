@@ -111,6 +111,7 @@ def test_every_key_reaches_the_traffic_room_and_the_report(tmp_path: Path) -> No
         ("merged: 50%", "s.yaml:10: handoff: handoff.merged: only blocks of tokens merge"),
         ("block: 16 pages", "s.yaml:10: handoff.block: "),
         ("block: 0B", "s.yaml:10: handoff.block: must be above 0"),
+        ("block: 1B", "s.yaml:10: handoff.block: 1B a descriptor; write at least 256B, or tokens"),
     ],
 )
 def test_a_hand_off_that_cannot_be_is_told_with_its_place(

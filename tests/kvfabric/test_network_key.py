@@ -33,7 +33,7 @@ def staged(tmp_path: Path, network: str):
 def test_roce_is_the_default_and_has_dcqcn(tmp_path: Path) -> None:
     scenario, ready = staged(tmp_path, "{}")
     told = settings_of(scenario, ready)
-    assert told["transport"].startswith("rocev2, MTU 4096 B, control dcqcn preset connectx")
+    assert told["transport"].startswith("rocev2, MTU 4KiB, control dcqcn preset connectx")
     assert told["PFC"].startswith("on")
     assert "credits" not in told
     assert any("DCQCN" in line for line in not_modelled(scenario))
@@ -43,7 +43,7 @@ def test_infiniband_has_credits_and_neither_dcqcn_nor_pauses_nor_marks(tmp_path:
     scenario, ready = staged(tmp_path, "{transport: {kind: infiniband, credits: 96KiB}}")
     assert (ready.transport.control, ready.transport.credits) == ("none", 96 * 1024)
     told = settings_of(scenario, ready)
-    assert told["transport"].startswith("infiniband, MTU 4096 B, control none")
+    assert told["transport"].startswith("infiniband, MTU 4KiB, control none")
     assert told["credits"] == "98.3 kB for each of 8 virtual lanes of a link"
     assert (told["PFC"], told["ECN"]) == ("none: credits", "none")
     lines = not_modelled(scenario)

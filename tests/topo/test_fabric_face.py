@@ -69,9 +69,9 @@ def test_the_networkx_view_keeps_parallel_cables():
     [
         (lambda f: f.add_host("h0"), "the name is taken"),
         (lambda f: f.connect(0, 0, rate_bps=GBPS), "two different nodes"),
-        (lambda f: f.connect(0, 4, rate_bps=0), "must be above 0"),
-        (lambda f: f.connect(0, 4, rate_bps=GBPS, length_m=-1), "must not be negative"),
-        (lambda f: f.connect(0, 4, rate_bps=GBPS, delay_ps=-1), "must not be negative"),
+        (lambda f: f.connect(0, 4, rate_bps=0), "link rate 0bps: must be above 0"),
+        (lambda f: f.connect(0, 4, rate_bps=GBPS, length_m=-1), "length -1m: must not"),
+        (lambda f: f.connect(0, 4, rate_bps=GBPS, delay_ps=-1), "link delay -1ps, length 0m: must"),
         (lambda f: f.connect(0, 3, rate_bps=GBPS), "all 4 ports are in use"),
         (lambda f: f.node("h9"), "no such node"),
     ],

@@ -104,6 +104,7 @@ def test_htsim_wires_the_same_numbers_of_switches_from_its_file(family, values, 
             {"hosts": 16, "nic_bps": 100 * GBPS},
             "the speeds must agree",
         ),
+        ("leaf_spine", {"hosts": 16, "nic_bps": 25 * GBPS // 10}, r"2\.5Gbps in tier 1: must be"),
     ],
 )
 def test_what_is_no_regular_tree_is_refused_for_htsim(family, values, why, tmp_path):
@@ -280,8 +281,8 @@ def test_a_switch_cannot_name_a_file_outside_the_folder(tmp_path):
 
 
 def test_thresholds_out_of_order_are_refused():
-    with pytest.raises(FabricError, match="write 0 < kmin <= kmax"):
-        Thresholds(kmin_bytes=10, kmax_bytes=9)
+    with pytest.raises(FabricError, match="kmin 2kB, kmax 1KiB: write 0 < kmin <= kmax"):
+        Thresholds(kmin_bytes=2000, kmax_bytes=1024)
 
 
 def test_a_flow_file_counts_flows_and_orders_them_by_start():
@@ -294,6 +295,8 @@ def test_a_flow_file_counts_flows_and_orders_them_by_start():
     for flow in (HpccFlow(0, 2, 1, 0), HpccFlow(0, 0, 1, 0), HpccFlow(0, 1, 2**32, 0)):
         with pytest.raises(FabricError):
             flow_file(fabric, [flow])
+    with pytest.raises(FabricError, match=r"flow of 4GiB at 1us: .* below 4GiB"):
+        flow_file(fabric, [HpccFlow(0, 1, 2**32, 10**6)])
 
 
 def test_names_that_are_marks_of_a_language_are_names(tmp_path):

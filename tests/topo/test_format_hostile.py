@@ -152,7 +152,7 @@ LABEL = 'labels: {kvfabric-rate_bps: "1"}'
         ("a.txt", "348 8 28 4 800 H100\n", "a.txt:1: '348 8 28 4 800 H100': not the three"),
         ("a.txt", "2 1 1\n1\n0 1 1Gbps 1us 0.01\n", "a.txt:3: error rate '0.01'"),
         ("a.txt", "2 1 1\n1\n0 1 1G 1us 0\n", "a.txt:3: rate '1G': unknown unit 'G'"),
-        ("a.txt", "2 1 1\n1\n0 1 0Gbps 1us 0\n", "a.txt:3: link rate 0 bit/s: must be above 0"),
+        ("a.txt", "2 1 1\n1\n0 1 0Gbps 1us 0\n", "a.txt:3: link rate 0bps: must be above 0"),
         ("a.txt", "2 1 1\n1\n0 7 1Gbps 1us 0\n", "a.txt:3: node '7': not one of 0 .. 1"),
         ("a.txt", "2 1 2\n1\n0 1 1Gbps 1us 0\n", "a.txt:3: 6 values after line 1"),
         ("a.dot", "digraph G {}", "a.dot:1: 'digraph' where graph should stand"),

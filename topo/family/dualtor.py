@@ -67,7 +67,7 @@ def _shape(spec: DualTor) -> tuple[int, int, int, Upper]:
         raise FabricError("dual_tor: the number of hosts is missing; write hosts: 1024")
     port_bps = spec.nic_bps // 2
     if port_bps < 1:
-        raise FabricError("dual_tor: nic 1 bit/s cannot be halved; write a faster nic")
+        raise FabricError("dual_tor: nic 1bps cannot be halved; write a faster nic")
     rails, servers = servers_of(spec, spec.rails, hosts, "dual_tor")
     fewest = -(-servers // radix)
     for units in range(fewest, servers + 1) if spec.units is None else [spec.units]:

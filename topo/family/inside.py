@@ -13,6 +13,7 @@ from typing import Final
 from topo.error import FabricError
 from topo.fabric import Fabric, Switch
 from topo.family.parameter import Parameters
+from topo.unit import rate_text
 
 SCALE_UP_BPS: Final = 3_600_000_000_000
 """One GPU's scale-up rate, each way: NVLink 4 of the H100, 900 GB/s both ways together (NVIDIA
@@ -33,8 +34,8 @@ def add_inside(
         )
     if scale_up_bps < spec.nic_bps:
         raise FabricError(
-            f"{family}: scale_up {scale_up_bps} bit/s: slower than the nic's {spec.nic_bps} bit/s; "
-            "write a faster scale_up or a slower nic"
+            f"{family}: scale_up {rate_text(scale_up_bps)}: slower than the nic's "
+            f"{rate_text(spec.nic_bps)}; write a faster scale_up or a slower nic"
         )
     buffer = spec.switch.buffer_bytes
     servers: dict[int, list[int]] = {}

@@ -12,7 +12,7 @@ from msgspec.structs import fields
 
 from topo.error import FabricError
 from topo.fabric import Fabric, Switch
-from topo.unit import show_rate
+from topo.unit import duration_text, rate_text, show_rate, size_text
 
 _MOST: Final = 262_144
 _BOUNDS: Final = {
@@ -42,6 +42,21 @@ WRITTEN: Final = {
 """Field -> the name by which a scenario writes it, where the two differ."""
 
 
+def refuse_outside(field: str, value: object) -> None:
+    """Raise `FabricError` for a number outside the bounds of its field, as a scenario writes it."""
+    low, high = _BOUNDS.get(field, (1, _MOST))
+    if isinstance(value, int | float) and not low <= value <= high:
+        shown, least, most = (_shown(field, each) for each in (value, low, high))
+        name = WRITTEN.get(field, field)
+        raise FabricError(f"{name} {shown}: must be at least {least} and at most {most}")
+
+
+def _shown(field: str, value: float) -> str:
+    if field.endswith("_bps"):
+        return rate_text(int(value))
+    return f"{value:g}m" if field.endswith("_m") else str(value)
+
+
 class Parameters(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Parameters that every family takes.
 
@@ -69,17 +84,14 @@ class Parameters(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     def __post_init__(self) -> None:
         for field in fields(self):
-            value = getattr(self, field.name)
-            low, high = _BOUNDS.get(field.name, (1, _MOST))
-            if isinstance(value, int | float) and not low <= value <= high:
-                name = WRITTEN.get(field.name, field.name)
-                raise FabricError(f"{name} {value}: must be at least {low} and at most {high}")
+            refuse_outside(field.name, getattr(self, field.name))
         model = self.switch
         if model.ports < 2 or model.rate_bps < 1 or model.buffer_bytes < 1 or model.latency_ps < 0:
             raise FabricError(
-                f"switch with {model.ports} ports of {model.rate_bps} bit/s, "
-                f"{model.buffer_bytes} B of buffer and {model.latency_ps} ps of latency: a switch "
-                "needs at least 2 ports, a rate and a buffer above 0, and a latency of 0 or more"
+                f"switch with {model.ports} ports of {rate_text(model.rate_bps)}, "
+                f"{size_text(model.buffer_bytes)} of buffer and "
+                f"{duration_text(model.latency_ps)} of latency: a switch needs at least 2 ports, a "
+                "rate and a buffer above 0, and a latency of 0 or more"
             )
         if self.nic_bps // self.nic_ports > model.rate_bps:
             each = "" if self.nic_ports == 1 else f" over {self.nic_ports} ports"

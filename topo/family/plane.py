@@ -20,6 +20,7 @@ from topo.family.parameter import Count, Parameters, Rate, add_hosts, evenly, jo
 from topo.family.rail import servers_of
 from topo.family.tally import Tally
 from topo.family.upper import Upper, join_above, two_tiers
+from topo.unit import rate_text
 
 
 class MultiPlane(Parameters, frozen=True, kw_only=True):
@@ -83,7 +84,9 @@ def _every(spec: MultiPlane, hosts: int) -> Fabric:
     planes = spec.nic_ports
     port_bps = spec.nic_bps // planes
     if port_bps < 1:
-        raise FabricError(f"multi_plane: nic {spec.nic_bps} bit/s over {planes} planes: too slow")
+        raise FabricError(
+            f"multi_plane: nic {rate_text(spec.nic_bps)} over {planes} planes: write a faster nic"
+        )
     leaves, upper = _plane(spec, hosts, port_bps)
     fabric = Fabric("multi_plane")
     racks = add_hosts(fabric, evenly(hosts, leaves), spec.gpus_per_server)

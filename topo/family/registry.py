@@ -21,7 +21,7 @@ from topo.family.jellyfish import Jellyfish, jellyfish
 from topo.family.lattice import HyperX, Torus, hyperx, torus
 from topo.family.mesh import FullMesh, full_mesh
 from topo.family.middle import BipartiteMiddle, bipartite_middle
-from topo.family.parameter import WRITTEN, Parameters
+from topo.family.parameter import WRITTEN, Parameters, refuse_outside
 from topo.family.plane import MultiPlane, multi_plane
 from topo.family.rail import RailOnly, RailOptimised, rail_only, rail_optimised
 from topo.family.single import SingleSwitch, single_switch
@@ -109,12 +109,13 @@ def build(family: str, values: Mapping[str, object]) -> Fabric:
         raise FabricError(f"family {family!r}: unknown; {hint}write one of {', '.join(FAMILIES)}")
     given = {name: value for name, value in values.items() if value is not None}
     allowed = [field.name for field in fields(known.parameters)]
-    for name in given:
+    for name, value in given.items():
         if name not in allowed:
             names = ", ".join(WRITTEN.get(n, n) for n in allowed)
             raise FabricError(
                 f"{WRITTEN.get(name, name)}: not a parameter of {family}; it takes {names}"
             )
+        refuse_outside(name, value)
     try:
         spec = msgspec.convert(given, known.parameters)
     except msgspec.ValidationError as error:

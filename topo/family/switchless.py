@@ -16,6 +16,7 @@ from topo.family.bipartite import circulant, sides
 from topo.family.direct import wanted
 from topo.family.parameter import Count, Parameters, Rate, add_hosts
 from topo.family.tally import Tally
+from topo.unit import rate_text
 
 MOST_PORTS: Final = 128
 """NIC ports a host; beyond, nobody would cable it."""
@@ -99,5 +100,7 @@ def _afford(family: str, ports: int) -> None:
 
 def _port_rate(family: str, nic_bps: int, ports: int) -> int:
     if nic_bps < ports:
-        raise FabricError(f"{family}: nic {nic_bps} bit/s over {ports} ports: write a faster nic")
+        raise FabricError(
+            f"{family}: nic {rate_text(nic_bps)} over {ports} ports: write a faster nic"
+        )
     return nic_bps // ports

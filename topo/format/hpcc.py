@@ -21,7 +21,7 @@ from topo.fabric import Fabric, Kind
 from topo.format.draft import Assumed, Draft
 from topo.format.text import FormatError, content, exact_rate, shown, whole
 from topo.format.written import Written, lost_models, lost_roles, lost_servers, plural, told_inside
-from topo.unit import PS_PER_NS, duration, rate
+from topo.unit import PS_PER_NS, duration, duration_text, rate, size_text
 
 MANY_NODES: Final = 4_000
 """Above some 4,000 nodes the simulator is known to crash (its repository's issue 9)."""
@@ -162,8 +162,8 @@ def flow_file(
             raise FormatError(f"flow from {flow.source} to itself: write two different hosts")
         if not 0 < flow.size_bytes < 2**32 or flow.start_ps < 0:
             raise FormatError(
-                f"flow of {flow.size_bytes} B at {flow.start_ps} ps: 1 .. 2^32 - 1 bytes from 0 ps "
-                "on are written; split larger ones"
+                f"flow of {size_text(flow.size_bytes)} at {duration_text(flow.start_ps)}: the "
+                "simulator takes 1B to below 4GiB, from 0s on; split larger ones"
             )
         start = _ns(flow.start_ps)
         lines.append(

@@ -19,7 +19,7 @@ from typing import Final
 from topo.fabric import Fabric, Kind
 from topo.format.text import FormatError, shown
 from topo.format.written import Written, lost_roles, lost_servers
-from topo.unit import PS_PER_NS
+from topo.unit import PS_PER_NS, rate_text
 
 MOST_LEAF_PORTS: Final = 96
 MOST_PORTS: Final = 64
@@ -132,7 +132,7 @@ def _tier(fabric: Fabric, tier: int, top: int) -> _Tier:
             raise _refusal(f"{len(found)} kinds of {what} in tier {tier}: all must be alike")
     (rate_bps, delay_ps), (below, above) = speeds.pop(), sides.pop()
     if rate_bps % 10**9:
-        raise _refusal(f"{rate_bps} bit/s in tier {tier}: must be whole Gbps")
+        raise _refusal(f"{rate_text(rate_bps)} in tier {tier}: must be whole Gbps")
     most = MOST_LEAF_PORTS if tier == 1 else MOST_PORTS
     if below + above > most:
         raise _refusal(f"{below + above} cables on a switch in tier {tier}: at most {most}")

@@ -28,7 +28,7 @@ from topo.format.written import (
     table,
     told_inside,
 )
-from topo.unit import rate
+from topo.unit import rate, rate_text
 
 LONGEST_NAME: Final = 64
 """Characters of a device name in NetBox."""
@@ -179,7 +179,7 @@ def _cable(
     if len(rates) > 1:
         low, high = sorted(rates)
         raise draft.error(
-            line, f"ends of {exact_rate(low)} and {exact_rate(high)}; give both one speed"
+            line, f"ends of {rate_text(low)} and {rate_text(high)}; give both one speed"
         )
     draft.cable(
         ends[0],

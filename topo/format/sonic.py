@@ -20,6 +20,7 @@ from typing import Any, Final
 from topo.fabric import Fabric, Link
 from topo.format.text import FormatError, shown
 from topo.format.written import Written, told_inside
+from topo.unit import size_text
 
 MARK: Final = (
     "Candidate from a simulation, not a reviewed configuration: compare with the running one, "
@@ -51,14 +52,16 @@ class Thresholds:
     def __post_init__(self) -> None:
         if not 0 < self.kmin_bytes <= self.kmax_bytes:
             raise FormatError(
-                f"kmin {self.kmin_bytes} B, kmax {self.kmax_bytes} B: write 0 < kmin <= kmax"
+                f"kmin {size_text(self.kmin_bytes)}, kmax {size_text(self.kmax_bytes)}: write "
+                "0 < kmin <= kmax"
             )
         if not 0 < self.pmax_percent <= 100:
             raise FormatError(f"pmax {self.pmax_percent} %: write 1 to 100")
         if not 1 <= self.lanes <= 16 or not -8 <= self.dynamic_th <= 8 or self.xon_bytes < 1:
             raise FormatError(
-                f"lanes {self.lanes}, dynamic_th {self.dynamic_th}, xon {self.xon_bytes} B: write "
-                "1 to 16 lanes, a dynamic_th of -8 to 8 and an xon above 0"
+                f"lanes {self.lanes}, dynamic_th {self.dynamic_th}, xon "
+                f"{size_text(self.xon_bytes)}: write 1 to 16 lanes, a dynamic_th of "
+                "-8 to 8 and an xon above 0"
             )
 
 
@@ -117,7 +120,7 @@ def _tables(ports: list[tuple[int, Link]], given: Thresholds) -> dict[str, Any]:
         else:
             xoff = given.headroom(link.rate_bps, link.delay_ps)
             if xoff < 1:
-                raise FormatError(f"headroom {xoff} B: must be above 0")
+                raise FormatError(f"headroom {size_text(xoff)}: must be above 0; write 40KiB")
             profile = f"pg_lossless_{link.rate_bps // 10**6}_{metres}m_profile"
             known = int(profiles.get(profile, {}).get("xoff", 0))
             xoff = max(xoff, known)

@@ -8,6 +8,7 @@ tiers that it does not pay to move to.
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
+from topo.unit import size_text
 from traffic.cache.holding import Holding
 from traffic.cache.shelf import NEVER, Lifetime, shelf
 from traffic.cache.tier import CacheError, Caching
@@ -50,8 +51,8 @@ class Hierarchy:
         for tier in self._tiers:
             if tier.size_bytes < block_bytes:
                 raise CacheError(
-                    f"cache tier {tier.kind}: {tier.size_bytes} B hold no block of {block_bytes} "
-                    "B; write more"
+                    f"cache tier {tier.kind}: {size_text(tier.size_bytes)} hold no block of "
+                    f"{size_text(block_bytes)}; write more"
                 )
         self._most = [tier.size_bytes // block_bytes for tier in self._tiers]
         self._count = [0] * len(self._tiers)

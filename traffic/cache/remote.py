@@ -14,6 +14,7 @@ from typing import Final
 
 import numpy as np
 
+from topo.unit import size_text
 from traffic.cache.shelf import NEVER, Lifetime, shelf
 from traffic.cache.tier import REMOTE, CacheError, Caching
 from traffic.draw import mix
@@ -63,8 +64,8 @@ class Remote:
         assert rules.pool is not None
         if rules.pool.size_bytes < block_bytes:
             raise CacheError(
-                f"cache tier {REMOTE}: {rules.pool.size_bytes} B hold no block of {block_bytes} B; "
-                "write more"
+                f"cache tier {REMOTE}: {size_text(rules.pool.size_bytes)} hold no block of "
+                f"{size_text(block_bytes)}; write more"
             )
         self._rules = rules
         self._model = model

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from topo.error import KvfabricError
-from topo.unit import PS_PER_S, show_duration
+from topo.unit import PS_PER_S, show_duration, size_text
 
 KINDS: Final = ("hbm", "dram", "ssd", "remote")
 """The tiers, fastest first."""
@@ -51,7 +51,7 @@ class Tier:
         if self.kind not in KINDS:
             raise CacheError(f"{where}: not known; write one of {', '.join(KINDS)}")
         if self.size_bytes < 1:
-            raise CacheError(f"{where}: size {self.size_bytes} B; write e.g. 100GB")
+            raise CacheError(f"{where}: size {size_text(self.size_bytes)}; write e.g. 100GB")
         if self.kind == "hbm" and self.rate_bps:
             raise CacheError(f"{where}: a hit there loads nothing; remove its rate")
         if self.kind in ("dram", "ssd") and self.rate_bps < 1:

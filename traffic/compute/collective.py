@@ -19,7 +19,7 @@ from typing import Final
 
 from topo.fabric import Fabric
 from topo.route import Routes
-from topo.unit import PS_PER_S
+from topo.unit import PS_PER_S, duration_text
 from traffic.compute.step import Chunk, StepTime
 from traffic.error import ComputeError
 from traffic.model import Model
@@ -98,7 +98,8 @@ def collective(
     """
     if per_layer < 1 or extra_ps < 0:
         raise ComputeError(
-            f"collective: {per_layer} a layer with {extra_ps} ps each; write 1 or more, and a time"
+            f"collective: {per_layer} a layer with {duration_text(extra_ps)} each; write 1 or "
+            "more, and 0us or more"
         )
     first: dict[int, int] = {}
     for rank in ranks:

@@ -19,7 +19,7 @@ of 2, where b / B = c.
 from fractions import Fraction
 from math import floor
 
-from topo.unit import PS_PER_S
+from topo.unit import PS_PER_S, show_duration, show_size
 from traffic.error import HandoffError
 from traffic.handoff.layer import Layers
 from traffic.model import Attention, Model
@@ -83,8 +83,8 @@ def effective_bandwidth(
     """
     if block_bytes <= 0 or issue_ps < 0 or bytes_per_s <= 0:
         raise HandoffError(
-            f"{block_bytes:g} B a descriptor, {issue_ps:g} ps, {bytes_per_s:g} B/s: "
-            "write numbers above 0"
+            f"{show_size(block_bytes)} a descriptor, {show_duration(issue_ps)}, "
+            f"{show_size(bytes_per_s)}/s: write a size and a rate above 0, a time of 0 or more"
         )
     wire_ps = block_bytes / bytes_per_s * PS_PER_S
     each_ps = max(issue_ps, wire_ps) if overlapped else issue_ps + wire_ps

@@ -13,7 +13,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from topo.unit import show_size
+from topo.unit import rate_text, show_size, size_text
 from traffic.draw import mix
 from traffic.emulator import FLOW
 from traffic.error import HandoffError
@@ -83,7 +83,8 @@ class Handoff:
     def __post_init__(self) -> None:
         if self.block_bytes < 1:
             raise HandoffError(
-                f"handoff.block {self.block_bytes} B: must be at least 1 byte; write e.g. 256KiB"
+                f"handoff.block {size_text(self.block_bytes)}: must be at least 1B; write e.g. "
+                "256KiB"
             )
         for key, known in _CHOICES.items():
             value: str = getattr(self, key)
@@ -109,11 +110,12 @@ class Handoff:
             )
         if self.staged != (self.copy_bps > 0):
             raise HandoffError(
-                f"handoff.staging {self.staging} with a copy rate of {self.copy_bps} bit/s: "
-                "staging gpu or host copies, and needs a rate; write e.g. staging: gpu, copy: 4Tbps"
+                f"handoff.staging {self.staging} with a copy rate of "
+                f"{rate_text(self.copy_bps)}: staging gpu or host copies, and needs a rate; write "
+                "e.g. staging: gpu, copy: 4Tbps"
             )
         if self.cache_bytes < 0:
-            raise HandoffError(f"handoff.cache {self.cache_bytes} B: write 0 or more")
+            raise HandoffError(f"handoff.cache {size_text(self.cache_bytes)}: write 0B or more")
         if self.layers_per_chunk < 1:
             raise HandoffError(f"handoff.layers_per_chunk {self.layers_per_chunk}: write 1 or more")
         if self.layer_wise and self.pull:
@@ -177,7 +179,7 @@ def flows(
     """
     p, d = len(source), len(destination)
     if kv_bytes < 1:
-        raise HandoffError(f"hand-off {handoff_id}: {kv_bytes} bytes; must be at least 1")
+        raise HandoffError(f"hand-off {handoff_id}: {size_text(kv_bytes)}; must be at least 1B")
     layers = layers or all_layers(model)
     rows: list[tuple[int, ...]] = []
     counted: dict[int, int] = {}  # moves of one cache differ in nothing but their bytes

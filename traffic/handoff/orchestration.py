@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from heapq import heapify, heapreplace
 from typing import Final
 
-from topo.unit import show_duration
+from topo.unit import show_duration, size_text
 from traffic.error import HandoffError
 
 Boundary = Callable[[int, int], int]
@@ -46,8 +46,8 @@ class Orchestration:
                 raise HandoffError(f"orchestration.{name} {show_duration(value)}: negative")
         if self.routers < 0 or self.message_bytes < 0:
             raise HandoffError(
-                f"orchestration: {self.routers} routers and messages of {self.message_bytes} B; "
-                "write 0 or more of each"
+                f"orchestration: {self.routers} routers and messages of "
+                f"{size_text(self.message_bytes)}; write 0 or more of each"
             )
         if self.routers and not self.dispatch_ps:
             raise HandoffError(

@@ -8,6 +8,7 @@ of the decoding batch (Agrawal et al., Sarathi-Serve, OSDI 2024), and no cache m
 from dataclasses import dataclass
 from typing import Final
 
+from topo.unit import rate_text
 from traffic.error import ServingError
 
 MODES: Final = ("disaggregated", "colocated")
@@ -60,8 +61,9 @@ class Serving:
             raise ServingError(f"serving.chunk {self.chunk_tokens}: write tokens, e.g. 2048")
         if (self.preemption == "swap") != (self.swap_bps > 0):
             raise ServingError(
-                f"serving.preemption {self.preemption} with a swap rate of {self.swap_bps} bit/s: "
-                "only swap copies, and needs a rate; write e.g. preemption: swap, swap: 400Gbps"
+                f"serving.preemption {self.preemption} with a swap rate of "
+                f"{rate_text(self.swap_bps)}: only swap copies, and needs a rate; write e.g. "
+                "preemption: swap, swap: 400Gbps"
             )
         if self.preemption == "swap" and self.reserve == "whole":
             raise ServingError(

@@ -14,7 +14,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from topo.unit import PS_PER_US
+from topo.unit import PS_PER_US, duration_text, show_size
 from traffic.cache.build import prompt_cache
 from traffic.cache.lookup import Blocks
 from traffic.cache.tally import Tally
@@ -230,7 +230,8 @@ def _cached(loop: Loop, tally: Tally) -> dict[str, int]:
 def _check(services: Sequence[Service], rules: Serving, control_delay_ps: int) -> None:
     if control_delay_ps < 1:
         raise ServingError(
-            f"control delay {control_delay_ps} ps: a decision takes time; write e.g. 20us"
+            f"control delay {duration_text(control_delay_ps)}: a decision takes time; write "
+            "e.g. 20us"
         )
     for service in services:
         if rules.mode == "colocated":
@@ -288,10 +289,10 @@ def _notes(table: Table, services: Sequence[Service], rules: Serving) -> list[st
         )
     rejected = int(np.count_nonzero(table["status"] == REJECTED))
     if rejected:
-        most = ", ".join(str(s.deployment.decode.kv_capacity_bytes) for s in services)
+        most = ", ".join(show_size(s.deployment.decode.kv_capacity_bytes) for s in services)
         notes.append(
             f"{rejected} request(s) were rejected: their context needs more KV memory than a "
-            f"decode instance has ({most} bytes)."
+            f"decode instance has ({most})."
         )
     failed = int(np.count_nonzero(table["status"] == FAILED))
     if failed:

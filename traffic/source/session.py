@@ -21,7 +21,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from topo.unit import PS_PER_MS, PS_PER_S
+from topo.unit import PS_PER_MS, PS_PER_S, duration_text
 from traffic.error import RequestError
 from traffic.request import Prefix, RequestTable, request_table
 from traffic.seed import generator
@@ -80,9 +80,11 @@ class Agent:
             if not (isfinite(mean) and 1 <= mean <= 1000):
                 raise RequestError(f"sessions.{name} {mean:g}: a mean of 1 to 1000; write e.g. 4")
         for name in ("think_ps", "run_ps", "wait_ps", "token_ps", "retry_after_ps", "shared"):
-            if getattr(self, name) < 0:
+            value: int = getattr(self, name)
+            if value < 0:
                 told = name.removesuffix("_ps")
-                raise RequestError(f"sessions.{told} {getattr(self, name)}: negative; write 0 up")
+                shown = duration_text(value) if told != name else f"{value}"
+                raise RequestError(f"sessions.{told} {shown}: negative; write 0 up")
         if not 0 <= self.retry <= 0.5:
             raise RequestError(f"sessions.retry {self.retry:g}: write 0% to 50%")
         if self.context < 2:

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from topo.intake import Intake
+from topo.unit import size_text
 from traffic.error import TraceError
 
 _GZIP: Final = b"\x1f\x8b"
@@ -165,10 +166,10 @@ class Text:
         if long[first]:
             self._long()
         self.line += 1
-        self.refuse(f"text above {self.limit.text_bytes:,} bytes; cut the trace")
+        self.refuse(f"text above {size_text(self.limit.text_bytes)}; cut the trace")
 
     def _long(self) -> NoReturn:
         self.line += 1
         self.refuse(
-            f"line above {self.limit.line_bytes:,} bytes; is this a trace, one request a line?"
+            f"line above {size_text(self.limit.line_bytes)}; is this a trace, one request a line?"
         )

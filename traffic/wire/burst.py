@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from topo.error import KvfabricError
-from topo.unit import PS_PER_NS
+from topo.unit import PS_PER_NS, rate_text, size_text
 from traffic.model import Model
 from traffic.request import RequestTable
 
@@ -56,7 +56,10 @@ class Bursts:
     def packets(self, rate_bps: int, mtu: int) -> Iterator[NDArray[np.void]]:
         """`PACKET` rows, a message at a time."""
         if rate_bps < 1 or mtu < 1:
-            raise BurstError(f"rate {rate_bps} bit/s, mtu {mtu} B: must be above 0")
+            raise BurstError(
+                f"rate {rate_text(rate_bps)}, mtu {size_text(mtu)}: must be above 0; write "
+                "10Gbps, 1KiB"
+            )
         free = 0.0
         for message, (release, size) in enumerate(
             zip(self.release_ns.tolist(), self.size.tolist(), strict=True)
@@ -73,7 +76,8 @@ class Bursts:
             free = float(ends[-1])
             if free > LONGEST_NS:
                 raise BurstError(
-                    f"rate {rate_bps} bit/s: frames would leave in centuries; write a higher rate"
+                    f"rate {rate_text(rate_bps)}: frames would leave in centuries; write a "
+                    "higher rate"
                 )
             rows["at_ns"][0] = round(begin)
             rows["at_ns"][1:] = np.rint(ends[:-1])

@@ -15,6 +15,7 @@ from typing import IO, Final
 
 from topo.error import KvfabricError
 from topo.intake import Intake
+from topo.unit import size_text
 
 ETHERNET: Final = 1
 MOST_FRAME: Final = 2**18
@@ -137,7 +138,9 @@ def _classic(file: Path, source: IO[bytes], order: str, scale: int) -> Iterator[
             raise _cut(file, number)
         seconds, part, size, length = struct.unpack(f"{order}IIII", record)
         if size > MOST_FRAME:
-            raise CaptureError(f"{file}: frame {number} of {size} B: no frame is that long")
+            raise CaptureError(
+                f"{file}: frame {number} of {size_text(size)}: no frame is that long"
+            )
         frame = source.read(size)
         if len(frame) < size:
             raise _cut(file, number)
@@ -167,8 +170,8 @@ class _Blocks:
             kind, size = struct.unpack(f"{self._order}II", head)
             if size < 12 or size % 4 or size > 2 * MOST_FRAME:
                 raise CaptureError(
-                    f"{self._file}: a block of {size} B after frame {self._number}: the file is "
-                    "damaged"
+                    f"{self._file}: a block of {size_text(size)} after frame {self._number}: the "
+                    "file is damaged; capture it again"
                 )
             body = self._source.read(size - 8)
             if len(body) < size - 8:

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
+from topo.unit import size_text
 from traffic.wire.pcapng import Captured, CaptureError, read_capture
 
 
@@ -26,7 +27,7 @@ def whole(file: Path, *, pad: bool = False) -> Iterator[Captured]:
             longest, most = max(longest, one.length), max(most, len(one.frame))
     if cut:
         raise CaptureError(
-            f"{file}: {cut:,} of {total:,} frames were cut at {most:,} B by its snap length (the "
-            f"longest had {longest:,} B): they would leave shorter than they were; capture with -s "
-            "0, or write --pad to fill them with zeros"
+            f"{file}: {cut:,} of {total:,} frames were cut at {size_text(most)} by its snap length "
+            f"(the longest had {size_text(longest)}): they would leave shorter than "
+            "they were; capture with -s 0, or write --pad to fill them with zeros"
         )

@@ -216,7 +216,7 @@ def test_a_view_without_caches_or_pool_holds_nothing() -> None:
         (lambda: Tier("tape", 1), "cache tier tape: not known; write one of hbm, dram, ssd"),
         (lambda: Tier("dram", 1), "cache tier dram: needs the rate"),
         (lambda: Tier("hbm", 1, 1), "cache tier hbm: a hit there loads nothing"),
-        (lambda: Tier("hbm", 0), "cache tier hbm: size 0 B; write e.g. 100GB"),
+        (lambda: Tier("hbm", 0), "cache tier hbm: size 0B; write e.g. 100GB"),
         (lambda: Caching(()), "cache.tiers none: write at least one"),
         (
             lambda: Caching((Tier("dram", 1, 1), Tier("hbm", 1))),
@@ -228,7 +228,7 @@ def test_a_view_without_caches_or_pool_holds_nothing() -> None:
         (lambda: Caching((Tier("hbm", 1),), priority=8), "cache.priority 8: write 0 to 7"),
         (
             lambda: Hierarchy(Caching((Tier("hbm", 9),)), 10, Holding(1), 0),
-            "cache tier hbm: 9 B hold no block of 10 B; write more",
+            "cache tier hbm: 9B hold no block of 10B; write more",
         ),
     ],
 )

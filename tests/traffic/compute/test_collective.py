@@ -194,7 +194,7 @@ def test_an_instance_inside_one_server_waits_for_nothing() -> None:
 
 def test_collectives_that_cannot_be_are_refused() -> None:
     fabric, ranks = servers(2, 1)
-    with pytest.raises(ComputeError, match="collective: 0 a layer"):
-        collective(LLAMA, fabric, equal_cost(fabric), ranks, per_layer=0)
+    with pytest.raises(ComputeError, match="collective: 0 a layer with 2us each"):
+        collective(LLAMA, fabric, equal_cost(fabric), ranks, per_layer=0, extra_ps=2 * US)
     with pytest.raises(ComputeError, match="2 collectives for 1 instances"):
         replace(Pool((tuple(range(8)),), LLAMA, H100, 8), collectives=(None, None))

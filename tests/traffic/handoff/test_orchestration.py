@@ -387,7 +387,7 @@ def test_delays_that_cannot_be_are_refused() -> None:
         Orchestration(dispatch_ps=-1)
     with pytest.raises(HandoffError, match="routers 3: without a dispatch time"):
         Orchestration(routers=3)
-    with pytest.raises(HandoffError, match="messages of -1 B"):
+    with pytest.raises(HandoffError, match="messages of -1B"):
         Orchestration(message_bytes=-1)
-    with pytest.raises(HandoffError, match=r"handoff\.cache -1 B"):
+    with pytest.raises(HandoffError, match=r"handoff\.cache -1B"):
         Handoff(cache_bytes=-1)

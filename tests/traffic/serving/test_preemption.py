@@ -319,7 +319,7 @@ def test_overload_loses_nobody_and_budgets_add_up_in_every_way_of_serving(
     ("keys", "told"),
     [
         ({"mode": "both"}, "serving.mode 'both': not modelled; write disaggregated or colocated"),
-        ({"preemption": "swap"}, "only swap copies, and needs a rate"),
+        ({"preemption": "swap"}, "swap rate of 0bps: only swap copies, and needs a rate"),
         ({"reserve": "prompt", "swap_bps": 5}, "only swap copies"),
         ({"preemption": "swap", "swap_bps": 5}, "never runs out; write reserve: prompt"),
         ({"chunk_tokens": 0}, "serving.chunk 0: write tokens, e.g. 2048"),

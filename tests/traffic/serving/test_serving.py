@@ -213,7 +213,7 @@ def test_what_cannot_be_served_is_refused_in_one_line(
     deployment = pools(2, 2)
     hops = np.full((2, 2), 2, np.int32)
     chosen = policy("random", hops)
-    with pytest.raises(KvfabricError, match="control delay 0 ps"):
+    with pytest.raises(KvfabricError, match="control delay 0ps"):
         serve(one(5, 5), deployment, chosen, wire(), hops=hops, control_delay_ps=0)
     with pytest.raises(KvfabricError, match=r"hops \(1, 2\): must be prefill x decode"):
         serve(one(5, 5), deployment, chosen, wire(), hops=hops[:1])

@@ -174,9 +174,9 @@ def test_a_missing_file_and_a_folder_are_refused(tmp_path: Path) -> None:
 
 def test_limits_bound_a_line_the_text_and_the_rows(written: Write) -> None:
     path = written(AZURE)
-    with pytest.raises(TraceError, match="trace:1: line above 10 bytes"):
+    with pytest.raises(TraceError, match="trace:1: line above 10B"):
         trace(path, limit=Limit(line_bytes=10))
-    with pytest.raises(TraceError, match="trace:3: text above 80 bytes"):
+    with pytest.raises(TraceError, match="trace:3: text above 80B"):
         trace(path, limit=Limit(text_bytes=80))
     with pytest.raises(TraceError, match="trace:4: more than 2 rows"):
         trace(path, limit=Limit(rows=2))
@@ -185,7 +185,7 @@ def test_limits_bound_a_line_the_text_and_the_rows(written: Write) -> None:
 def test_a_gzip_bomb_is_cut_at_the_text_limit(written: Write) -> None:
     bomb = gzip.compress((MOONCAKE.splitlines()[0] + "\n").encode() * 100_000)
     assert len(bomb) < 100_000
-    with pytest.raises(TraceError, match="text above 1,000,000 bytes"):
+    with pytest.raises(TraceError, match="text above 1MB"):
         trace(written(bomb), limit=Limit(text_bytes=1_000_000))
 
 

@@ -122,7 +122,7 @@ def test_where_the_blocks_end_makes_no_difference(
     assert read(path) == whole
     upto = np.cumsum([len(line) + 1 for line in [header, *rows.splitlines()]])
     first = int(np.argmax(upto > 1000)) + 1
-    with pytest.raises(TraceError, match=f"t:{first}: text above 1,000 bytes; cut the trace"):
+    with pytest.raises(TraceError, match=f"t:{first}: text above 1kB; cut the trace"):
         trace(path, limit=Limit(line_bytes=40, text_bytes=1000))
 
 

@@ -157,7 +157,7 @@ def test_the_same_rows_come_out_of_every_disguise(
 
 def test_a_line_without_end_is_refused_before_it_is_read_whole(written: Write) -> None:
     endless = '{"chat_id": 1, "x": "' + "x" * (3 * 2**20)
-    with pytest.raises(TraceError, match="trace:1: line above 1,048,576 bytes"):
+    with pytest.raises(TraceError, match="trace:1: line above 1MiB"):
         trace(written(endless))
 
 

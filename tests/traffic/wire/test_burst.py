@@ -67,7 +67,7 @@ def test_what_cannot_be_sent_is_refused() -> None:
         _plan((0, 0))
     with pytest.raises(BurstError, match="out of order"):
         _plan((5, 1), (4, 1))
-    with pytest.raises(BurstError, match="rate 0 bit/s"):
+    with pytest.raises(BurstError, match="rate 0bps, mtu"):
         list(_plan((0, 1)).packets(0, 1000))
 
 

@@ -101,7 +101,7 @@ def test_a_capture_that_was_cut_off_is_told(tmp_path: Path, cut: int) -> None:
         (b"hello world", "neither pcap nor pcapng"),
         (struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 9, 113), "link type 113"),
         (struct.pack("<IHHiIIIIIII", 0xA1B2C3D4, 2, 4, 0, 0, 9, 1, 0, 0, 2**31, 4), "no frame is"),
-        (struct.pack("<III", 0x0A0D0D0A, 2**31, 0x1A2B3C4D), "a block of 2147483648 B"),
+        (struct.pack("<III", 0x0A0D0D0A, 2**31, 0x1A2B3C4D), "a block of 2GiB"),
     ],
 )
 def test_hostile_files_are_refused_in_one_line(

@@ -29,7 +29,7 @@ def test_cut_frames_are_refused_with_how_many_and_what_to_do(tmp_path: Path) -> 
     with pytest.raises(CaptureError) as told:
         list(whole(file))
     assert str(told.value) == (
-        f"{file}: 2 of 3 frames were cut at 96 B by its snap length (the longest had 4,170 B): "
+        f"{file}: 2 of 3 frames were cut at 96B by its snap length (the longest had 4170B): "
         "they would leave shorter than they were; capture with -s 0, or write --pad to fill them "
         "with zeros"
     )
