@@ -150,6 +150,8 @@ RELIABILITY = (
     one("progress does not restart the timer", "gobackn.hpp",
         "deadline_ = acked_ == highest_ ? never : now + timeout;",
         "deadline_ = acked_ == highest_ ? never : PLANTED ? deadline_ : now + timeout;"),
+    one("the first packet after a timeout asks for nothing", "gobackn.hpp",
+        "asks_ = true;", "asks_ = !PLANTED;"),
 )  # fmt: skip
 
 RATE = (
