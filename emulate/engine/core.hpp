@@ -128,9 +128,9 @@ private:
         Time now = 0;
         std::uint64_t key = 0;  // of the present event
         std::uint32_t index = 0;
-        std::array<Tournament, 2> nodes;                 // by class
+        std::array<KeyTree, 2> nodes;                    // by class
         std::array<std::uint64_t, 2> limit{};            // by class: visited up to
-        std::array<std::vector<std::uint32_t>, 2> node;  // by class and place in the tournament
+        std::array<std::vector<std::uint32_t>, 2> node;  // by class and place in the tree
         std::priority_queue<Possible, std::vector<Possible>, std::greater<>> possible;
         VisitList ahead;
         std::vector<std::uint32_t> completed;
@@ -288,12 +288,12 @@ private:
     void start_waiting(Worker& worker, CoreNode& node, std::uint64_t limit);
     void catch_up_all(Worker& worker, CoreNode& node);
     void serve(Worker& worker, CorePort& port);
-    void heed_frames(CorePort& port);
-    void count_end(CoreNode& node, CorePort& port);
     void stop(Worker& worker, CoreNode& node, CorePort& in, int priority, std::uint32_t cause);
     void go_on(Worker& worker, CoreNode& node, CorePort& in, int priority);
-    std::uint32_t heed_group(CoreNode& node, const CorePort& in, int priority,
-                             const CorePort& out, Bytes stored);
+    std::uint32_t fullest_of(const CoreNode& node, const CorePort& in, int priority,
+                             const CorePort& out, Bytes stored, std::uint64_t& holders) const;
+    void watch_ends(CoreNode& node, std::uint64_t& watched, std::uint64_t holders);
+    void leave_ends(CoreNode& node, std::uint64_t& watched);
     void join_trail(Worker& worker, const CorePort& port, Frame frame);
     void leave_trail(Worker& worker, const CorePort& port, int priority);
     Frame mark(Worker& worker, CorePort& port, Frame frame, Bytes queue);

@@ -1,8 +1,8 @@
 // The next events of one node's ports: the least of a few keys.
 //
 // The keys lie in groups of eight, and the least of each group is kept when there are several. To
-// look at eight neighbours costs less than to climb a tournament over them. The key of a port that
-// is alone lies in its node.
+// look at eight neighbours costs less than to climb a tree over them. The key of a port that is alone
+// lies in its node.
 #pragma once
 
 #include <algorithm>

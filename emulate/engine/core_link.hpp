@@ -130,7 +130,7 @@ inline void Core::emptied(CorePort& port, int priority) {
 
 [[gnu::always_inline]] inline Frame Core::take_arrival(Worker& worker, CorePort& port) {
     const auto [frame, next] = port.in.pop(worker.arena);
-    port.arrival_key = next == flight_empty ? idle_key : arrival_key(port, next);
+    port.arrival_key = arrival_key(port, next) | -std::uint64_t{next == flight_empty};
     port.refresh();
     if (frame.odd()) [[unlikely]] take_odd(worker, port, frame);
     return frame;

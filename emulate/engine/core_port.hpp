@@ -77,7 +77,7 @@ struct alignas(64) CorePort : PortGate {
     bool heeded = false;       // the ends of its frames are events
     bool shared = false;       // its scheduler has had a choice
     std::uint8_t once_stopped = 0;  // priorities that the peer has ever stopped, all by credits
-    std::uint32_t heed_left = 0;    // so many ends of frames are events, at a switch
+    std::uint32_t watchers = 0;  // stopped groups that wait for the ends of its frames
 
     // The frame in service.
     std::uint8_t serving = 8;  // its priority, 8 for none or a pause frame
@@ -106,7 +106,7 @@ struct alignas(64) CorePort : PortGate {
     bool engaged() const { return busy() && heeded; }
     bool serving_at(Time now) const { return busy() && !left_by(now); }
     bool left_by(Time now) const { return busy() && !heeded && serialiser.end() <= now; }
-    void refresh() { leaf.set(heeded ? std::min(sent_key, arrival_key) : arrival_key); }
+    void refresh() { leaf.set(std::min(arrival_key, sent_key | (std::uint64_t{heeded} - 1))); }
 };
 
 static_assert(sizeof(CorePort) <= 256);
@@ -117,6 +117,7 @@ struct CorePortRest {
     Marker marker;
     std::array<PauseReceiver, 8> obeys;
     std::array<PauseSender, 8> stops;  // of the ingress groups of this port
+    std::array<std::uint64_t, 8> holders{};  // of each of them that is stopped: egresses of its frames
     std::array<CreditSender, 8> credits;
     std::array<Watchdog, 8> watchdogs;
     std::uint8_t watch_due = 0;  // priorities whose watchdog has a timer
@@ -150,7 +151,7 @@ struct CoreNode {
     CorePort* ports = nullptr;
     std::uint32_t first = 0;  // its first port
     std::uint32_t count = 0;
-    std::uint32_t slot = 0;      // its place in its worker's tournament
+    std::uint32_t slot = 0;      // its place in its worker's tree
     std::uint32_t worker = 0;
     bool is_host = false;
     std::vector<std::uint64_t> lined;  // a bit a port: frames may wait behind one in service

@@ -167,9 +167,9 @@ void Core::visit(Worker& worker, Class of, std::uint64_t limit) {
     worker.limit[of] = std::max(worker.limit[of], limit);
     ++worker.spans;
     worker.ahead.clear();
-    worker.nodes[of].below(limit, [&](std::size_t place) {
+    for (const std::uint32_t place : worker.nodes[of].below(limit)) {
         worker.ahead.add(nodes_[worker.node[of][place]]);
-    });
+    }
     worker.visits += static_cast<std::int64_t>(worker.ahead.nodes());
     for (std::size_t i = 0; i < worker.ahead.nodes(); ++i) {
         if (wide_) fetch_ahead(worker, i, limit);

@@ -3,6 +3,13 @@
 
 namespace kvfabric {
 
+namespace {
+
+// A port's bit among those of its switch; of more than 64 ports, several have one.
+std::uint64_t holder_bit(const CorePort& port) { return std::uint64_t{1} << port.local % 64; }
+
+}  // namespace
+
 // The last bit of a frame is in, or the header of one that can go on at once. Most frames are
 // whole, fit surely, and leave by a port that nothing stops.
 [[gnu::always_inline]] inline void Core::forward(Worker& worker, CoreNode& node, CorePort& in) {
@@ -79,13 +86,14 @@ void Core::pass(Worker& worker, CoreNode& node, CorePort& in, Frame frame) {
         if ((out.paused & bit(priority)) != 0) join_stopped(worker, node, out, priority);
     }
     if (over) {
+        std::uint64_t holders = 0;
         stop(worker, node, in, priority,
-             heed_group(node, in, priority, out, at_once ? stored : 0));
+             fullest_of(node, in, priority, out, at_once ? stored : 0, holders));
+        watch_ends(node, rest_[in.id].holders[slot(priority)], holders);
     } else if (stopped) {
-        heed_frames(out);
+        watch_ends(node, rest_[in.id].holders[slot(priority)], holder_bit(out));
     }
     if (at_once) {
-        if (out.heeded && out.backlog != 0) heed_frames(out);
         start(worker, out, frame, wire, in.local);
     } else if (!out.busy()) {
         serve(worker, out);
@@ -108,8 +116,6 @@ bool Core::admit(Worker& worker, CoreNode& node, const CorePort& in, int priorit
                                                  Frame frame, int priority, Bytes wire) {
     wait(worker, port, frame, priority, wire);
     node.line(port.local);
-    // Of several classes, a later frame may go before those that the port is heeded for.
-    if (port.heeded && port.backlog != bit(priority)) [[unlikely]] heed_frames(port);
 }
 
 // A frame has begun to wait in a stopped queue.
@@ -118,30 +124,38 @@ void Core::join_stopped(Worker& worker, CoreNode& node, CorePort& port, int prio
     guard(worker, node, port, priority);
 }
 
-// The ends of all frames that are here now, and of one that is about to start, are events.
-void Core::heed_frames(CorePort& port) {
-    if (by_credits()) return;
-    port.heed_left = 2;
-    for (int priority = 0; priority < 8; ++priority) port.heed_left += port.queues[priority].size();
-    heed(port);
+// A stopped group goes on at the end of one of its frames: from now on they are events at some more of
+// the ports that hold any.
+void Core::watch_ends(CoreNode& node, std::uint64_t& watched, std::uint64_t holders) {
+    holders &= ~watched;
+    if (holders == 0) return;
+    watched |= holders;
+    for (std::uint32_t i = 0; i < node.count; ++i) {
+        CorePort& port = node.ports[i];
+        if ((holders & holder_bit(port)) != 0 && port.watchers++ == 0) heed(port);
+    }
 }
 
-// An end that was an event.
-inline void Core::count_end(CoreNode& node, CorePort& port) {
-    if (by_credits() || --port.heed_left > 0) return;
-    port.heeded = false;
-    node.line(port.local);
+// The group has gone on.
+void Core::leave_ends(CoreNode& node, std::uint64_t& watched) {
+    for (std::uint32_t i = 0; i < node.count; ++i) {
+        CorePort& port = node.ports[i];
+        if ((watched & holder_bit(port)) == 0 || --port.watchers > 0) continue;
+        port.heeded = false;
+        port.refresh();
+        node.line(port.local);
+    }
+    watched = 0;
 }
 
-// A group is stopped: the ends of its frames are events. Returns the egress that holds most of its
-// bytes, the lowest of equals; out holds as many more as have come in and not been put anywhere
-// yet.
-std::uint32_t Core::heed_group(CoreNode& node, const CorePort& in, int priority,
-                               const CorePort& out, Bytes stored) {
+// The egress that holds most bytes of a group, the lowest of equals, and all that hold any; out holds
+// as many more as have come in and not been put anywhere yet.
+std::uint32_t Core::fullest_of(const CoreNode& node, const CorePort& in, int priority,
+                               const CorePort& out, Bytes stored, std::uint64_t& holders) const {
     std::uint32_t most_of = 0;
     Bytes most = -1;
     for (std::uint32_t i = 0; i < node.count; ++i) {
-        CorePort& port = node.ports[i];
+        const CorePort& port = node.ports[i];
         Bytes held = &port == &out ? stored : 0;
         if (port.serving == priority && port.serving_ingress == in.local) {
             held += Bytes{port.serving_wire} - preamble_and_gap;
@@ -150,7 +164,7 @@ std::uint32_t Core::heed_group(CoreNode& node, const CorePort& in, int priority,
         for (std::uint32_t f = 0; f < queue.size(); ++f) {
             if (queue[f].stamp() == in.local) held += wire_of(queue[f]) - preamble_and_gap;
         }
-        if (held > 0) heed_frames(port);
+        if (held > 0) holders |= holder_bit(port);
         if (held > most) {
             most = held;
             most_of = port.id;
@@ -177,6 +191,7 @@ void Core::stop(Worker& worker, CoreNode& node, CorePort& in, int priority,
 // The group is under its threshold again: the peer may go on.
 void Core::go_on(Worker& worker, CoreNode& node, CorePort& in, int priority) {
     rest_[in.id].stops[slot(priority)].resume();
+    leave_ends(node, rest_[in.id].holders[slot(priority)]);
     worker.stops.push_back(
         {worker.now, false, static_cast<std::uint8_t>(priority), in.peer->id, 0});
     in.stopping &= static_cast<std::uint8_t>(~bit(priority));
@@ -349,7 +364,6 @@ void Core::visit_switch(Worker& worker, CoreNode& node, std::uint64_t limit) {
         } else if (kind == EventKind::sent) {
             if (const int priority = finish(port); priority < 8) {
                 depart(worker, node, port, priority, port.serving_ingress, port.serving_wire);
-                count_end(node, port);
             }
             serve(worker, port);
             if (!port.busy() || !port.heeded) port.refresh();

@@ -33,7 +33,7 @@ void Core::share_out(std::uint32_t threads) {
     }
     for (const auto& worker : workers_) {
         for (const Class of : {switches, hosts}) {
-            worker->nodes[of] = Tournament(worker->node[of].size());
+            worker->nodes[of] = KeyTree(worker->node[of].size());
             for (const std::uint32_t n : worker->node[of]) {
                 worker->nodes[of].set(nodes_[n].slot, nodes_[n].next());
             }

@@ -34,8 +34,7 @@ public:
 
     // The instant at which a frame that starts now has left.
     Time finish(Time now, Bytes wire) {
-        if (now != end_) rest_ = 0;
-        const std::int64_t total = wire * per_byte_ + rest_;
+        const std::int64_t total = wire * per_byte_ + (rest_ & -std::int64_t{now == end_});
         rest_ = total & ((1 << fraction_bits) - 1);
         end_ = now + (total >> fraction_bits);
         return end_;
