@@ -113,6 +113,23 @@ class Source:
         cycle, inside = divmod(active, max(1, round(self.cycle_ps * self.duty)))
         return cycle * self.cycle_ps + inside
 
+    def planned_by(self, end_ps: int) -> float:
+        """About how many bursts of a group are planned by then, on average over what is drawn.
+
+        >>> Source("x", "all_to_all", ((0, 1),), 8, 10, 0.5, 40, start_ps=0).planned_by(59)
+        4
+        """
+        active = end_ps
+        if self.duty < 1:
+            most = max(1, round(self.cycle_ps * self.duty))
+            cycles, inside = divmod(end_ps, self.cycle_ps)
+            active = cycles * most + min(inside, most)
+        if self.start_ps is None:
+            return active / self.every_ps
+        if self.kind == "fetch":
+            return max(0.0, (active - self.start_ps) / self.every_ps)
+        return max(0, (active - self.start_ps) // self.every_ps + 1)
+
     def moves(self, group: Sequence[int], pick: int) -> list[tuple[int, int, int]]:
         """(sender, receiver, bytes) of one burst; ``pick`` chooses among storage hosts."""
         n, size = len(group), self.size_bytes

@@ -6,32 +6,83 @@ import pytest
 
 from kvfabric import effort
 from kvfabric.compare import jobs_of, run_study
-from kvfabric.effort import HOPS_PER_S, foretold, packet_hops
+from kvfabric.effort import HOPS_PER_S, foretold, left_out, packet_hops
 from kvfabric.load import load
 from kvfabric.run import run_cell
 
 TEXT = """
 name: effort
 fabric: {family: leaf_spine, nic: 100Gbps}
-placement: {prefill: 8, decode: 8}
+placement: {prefill: 8, decode: 8, storage: 2}
 model: gpt-oss-120b
 gpu: H100-SXM
-requests: {arrivals: {process: poisson, rate: 2000/s}, count: COUNT}
 budget: {handoff: 6ms, allowed: 5%}
-run: {emulator: EMULATOR, seeds: 2, warmup: 0 requests}
-policy: random
+run: {emulator: EMULATOR, seeds: 2, warmup: 0 requests, limit: LIMIT}
 """
+FAST = "policy: random\nrequests: {arrivals: {process: poisson, rate: 2000/s}, count: COUNT}\n"
+SLOW = "policy: round_robin\nrequests: {arrivals: {process: poisson, rate: 100/s}, count: 40}\n"
+USERS = "policy: round_robin\nrequests: {closed: {users: 8, think: 100ms}, count: 40}\n"
+BESIDE = "background:\n  - "
+EXPERTS = (
+    BESIDE
+    + "{kind: all_to_all, among: decode, group: 4, bytes: 1MiB, every: 1ms, duty: 50%, cycle: 20ms}"
+)
 
 
-def jobs(folder, count, emulator="packet"):
+def jobs(folder, count, emulator="packet", more=FAST, limit="1h"):
     path = folder / "effort.yaml"
-    path.write_text(TEXT.replace("COUNT", str(count)).replace("EMULATOR", emulator))
+    text = (TEXT + more).replace("COUNT", str(count)).replace("EMULATOR", emulator)
+    path.write_text(text.replace("LIMIT", limit))
     return jobs_of(load(path))
 
 
-def test_the_packet_hops_of_a_cell_are_about_those_that_it_takes(tmp_path):
-    job = jobs(tmp_path, 30)[0]
-    assert packet_hops(job) == pytest.approx(run_cell(job).manifest.totals["packet_hops"], rel=0.05)
+def taken(job):
+    return run_cell(job).manifest.totals["packet_hops"]
+
+
+@pytest.mark.parametrize("more", [FAST, SLOW, USERS])
+def test_the_packet_hops_of_a_cell_are_about_those_that_it_takes(tmp_path, more):
+    job = jobs(tmp_path, 30, more=more)[0]
+    assert packet_hops(job) == pytest.approx(taken(job), rel=0.05)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        EXPERTS,
+        # More than the hosts can send: a burst takes 1.3 ms at least, and longer beside others.
+        BESIDE + "{kind: all_to_all, among: decode, bytes: 16MiB, every: 1ms}",
+        BESIDE + "{kind: all_reduce, group: 4, bytes: 4MiB, every: 5ms, start: 3ms}",
+        BESIDE + "{kind: weights, among: decode, bytes: 600MB, every: 10s, start: 10ms}",
+        BESIDE + "{kind: weights, among: decode, bytes: 60MB, every: 10ms}",
+        BESIDE + "{kind: fetch, among: prefill, bytes: 1MiB, every: 2ms}",
+    ],
+)
+def test_background_traffic_is_counted_until_the_last_hand_off(tmp_path, source):
+    alone = packet_hops(jobs(tmp_path, 40, more=SLOW)[0])
+    job = jobs(tmp_path, 40, more=SLOW + source)[0]
+    whole = taken(job)
+    assert whole > 1.5 * alone
+    assert packet_hops(job) == pytest.approx(whole, rel=0.1)
+
+
+def test_background_traffic_goes_on_while_users_wait(tmp_path):
+    job = jobs(tmp_path, 40, more=USERS + EXPERTS)[0]
+    assert packet_hops(job) == pytest.approx(taken(job), rel=0.1)
+
+
+def test_background_traffic_ends_with_the_run(tmp_path):
+    alone, whole = (jobs(tmp_path, 40, more=SLOW + more)[0] for more in ("", EXPERTS))
+    cut = jobs(tmp_path, 40, more=SLOW + EXPERTS, limit="100ms")[0]
+    last_s = 0.51  # when the last request arrives
+    beside = packet_hops(whole) - packet_hops(alone)
+    found = packet_hops(cut) - packet_hops(alone)
+    assert found == pytest.approx(beside * 0.1 / last_s, rel=0.05)
+
+
+def test_colocated_instances_move_no_packets(tmp_path):
+    job = jobs(tmp_path, 30, more=FAST + EXPERTS + "\nserving: {mode: colocated}\n")[0]
+    assert packet_hops(job) == taken(job) == 0
 
 
 def test_a_study_of_an_hour_is_told_and_one_of_seconds_is_not(tmp_path):
@@ -41,9 +92,26 @@ def test_a_study_of_an_hour_is_told_and_one_of_seconds_is_not(tmp_path):
     assert line is not None
     assert line.startswith("2 cells, some ")
     minutes = packet_hops(many[0]) / HOPS_PER_S / 60
-    told = re.search(r"about (\d+) min with 2 at once", line)
+    told = re.search(r"about (\d+) min with 2 at once, without retransmissions; a smaller", line)
     assert told is not None
     assert int(told[1]) == round(minutes)
+
+
+def test_what_is_not_counted_is_told(tmp_path):
+    more = (
+        "policy: {kind: random, local: {tokens: 100}}\nhandoff: {cache: 1GB, orchestration: "
+        "{message: 10kB}}\nfaults: [{kind: drain, instance: prefill 0, from: 1s}]\n"
+    )
+    requests = FAST.partition("\n")[2]
+    (job, _) = jobs(tmp_path, 30, more=requests + more + EXPERTS)
+    assert left_out(job.alternative.scenario) == [
+        "retransmissions",
+        "what prefix caches save and move",
+        "what prompts that stay on the decode side save",
+        "control messages",
+        "what failures send again",
+        "background traffic while requests queue",
+    ]
 
 
 def test_the_fluid_moves_no_packets(tmp_path):

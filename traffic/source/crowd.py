@@ -154,7 +154,7 @@ class Users:
                 "requests.count of at least one a user"
             )
         self.count = count
-        self._users = users
+        self.users = users
         self._script = script
         self.prefix = Asked(script.block_tokens) if script.block_tokens else None
         """The blocks of what has been asked, where it has some."""
@@ -170,12 +170,21 @@ class Users:
 
     def first(self) -> list[tuple[int, int]]:
         """(arrival, user) of the first requests."""
-        self._planned = self._users
-        return [(self._think(user), user) for user in range(self._users)]
+        self._planned = self.users
+        return [(self._think(user), user) for user in range(self.users)]
 
     def _think(self, user: int) -> int:
         turn = self._next[user] = self._script.turn(user)
         return turn.pause_ps
+
+    def in_turn(self) -> NDArray[np.int64]:
+        """What ``count`` requests would be if the users asked by turns; uses up their scripts.
+
+        One row a request: model, input tokens, output tokens, thought before it in picoseconds.
+        """
+        users = [number % self.users for number in range(self.count)]
+        rows = [(self._model[user], *self._script.turn(user)[:3]) for user in users]
+        return np.array(rows, np.int64)
 
     def enter(self, user: int, ledger: Ledger, now: int) -> int:
         """Enter the user's request in the ledger."""
