@@ -212,7 +212,7 @@ def test_a_policy_that_a_fabric_cannot_serve_is_told_in_its_cell(
         ("[random, static_groups]", "[rondom]", "tiny.yaml:11: policy: policy 'rondom'"),
         ("[random, static_groups]", "[{kind: random, x: 1}]", "tiny.yaml:11: policy: "),
         ("prefill: 4, decode: 4", "prefill: 4, decode: 4, by: x", "tiny.yaml:3: placement.by"),
-        ("budget:", "handoff: {block: 1B}\nbudget:", "tiny.yaml:7: handoff.block: 1 B"),
+        ("budget:", "handoff: {block: 1B}\nbudget:", "tiny.yaml:7: handoff.block: 1B"),
         ("allowed: 10%", "allowed: 0%", "tiny.yaml:7: budget.allowed: must be above 0"),
         ("seeds: 2", "control_delay: 0us, seeds: 2", "run.control_delay: must be above 0"),
         ("name: tiny", 'name: "a\\x1b[31m"', "tiny.yaml:1: name: "),
