@@ -98,11 +98,17 @@ def setup_of(ready: Stage, seed: int) -> Setup:
 
 
 def outlook(
-    job: CellJob, dilation: int | None, most_s: float, *, tcp: str | None = None
+    job: CellJob,
+    dilation: int | None,
+    most_s: float,
+    *,
+    tell: Callable[[str], None],
+    tcp: str | None = None,
 ) -> Outlook:
     """Check everything, choose the dilation, and say how long it takes; nothing is created.
 
-    ``dilation`` None: by calibration. ``tcp``: the kernel dataplane's congestion control, None for
+    ``dilation`` None: by calibration. ``tell``: called with what comes next, in a few words, once
+    the scenario is one that can be. ``tcp``: the kernel dataplane's congestion control, None for
     switches in software. Raises `EmulationError` in one line for what cannot be.
     """
     setup = setup_of(job.stage, job.seed)
@@ -117,6 +123,7 @@ def outlook(
         demand_kernel(tcp)
     given = dilation is not None
     if dilation is None:
+        tell("measuring this machine")
         found = setup.calibration()
         dilation, why = found.dilation, found.text()
     else:
@@ -124,6 +131,7 @@ def outlook(
     if tcp is not None:
         refuse_dilation(setup, dilation)
     refuse_window(dilation, int(job.alternative.scenario.run.control_delay))
+    tell("running its packets first")
     packet = run_cell(job)
     flows = packet.flows
     done = flows["finish_ps"].astype(np.int64) >= 0

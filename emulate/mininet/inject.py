@@ -14,8 +14,8 @@ import struct
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -31,6 +31,9 @@ from traffic.wire.burst import Bursts
 
 Batch = tuple[bytes, NDArray[np.int64], NDArray[np.int64]]
 """Frames one behind the other, their lengths, and when each is due, in nanoseconds from 0."""
+
+_Part = tuple[NDArray[np.int64], int]
+"""What was sent of a batch: how late each frame was, in nanoseconds, and the bytes of them."""
 
 BATCH: Final = 512
 FIRST_QUEUE_PAIR: Final = 16
@@ -82,6 +85,7 @@ class Injected:
     """What was sent: frames, bytes of them, over how long, and how late frames left, P50 and P99.
 
     arrived: frames that came in at the other end meanwhile, None where it cannot be seen.
+    interrupted: Ctrl-C came first.
     """
 
     frames: int
@@ -89,7 +93,8 @@ class Injected:
     seconds: float
     late_p50_ns: int
     late_p99_ns: int
-    arrived: int | None
+    arrived: int | None = None
+    interrupted: bool = False
 
 
 def mac_of(place: Place) -> str:
@@ -199,7 +204,10 @@ def inject(
     *,
     watch: Callable[[int, int], None] | None = None,
 ) -> Injected:
-    """Send all batches in time; ``watch`` is called with the frames and the nanoseconds so far."""
+    """Send all batches in time, or until Ctrl-C.
+
+    ``watch`` is called with the frames and the nanoseconds so far.
+    """
     with inside(source.namespace):
         try:
             channel = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
@@ -207,44 +215,56 @@ def inject(
             raise EmulationError(
                 f"inject into {source.label}: raw sockets need root; run it with `sudo -E`"
             ) from None
-    with channel, ThreadPoolExecutor(1) as sender:
+    with channel:
         try:
             channel.bind((source.interface, 0))
         except OSError as error:
             raise EmulationError(f"interface {source.label!r}: {error.strerror}") from None
         before = None if destination is None else _received(destination)
-        start = time.clock_gettime_ns(time.CLOCK_MONOTONIC) + _LEAD_NS
-        late: list[NDArray[np.int64]] = []
-        frames = size = 0
-        ended = threading.Event()
-        under_way = None
+        sent = send(batches, channel, source.label, watch=watch)
+    if destination is None or before is None:
+        return sent
+    time.sleep(0.02)
+    return replace(sent, arrived=_received(destination) - before)
+
+
+def send(
+    batches: Iterable[Batch],
+    channel: socket.socket,
+    label: str,
+    *,
+    watch: Callable[[int, int], None] | None = None,
+) -> Injected:
+    """Send all batches in time, or until Ctrl-C, into a socket whose interface ``label`` names."""
+    start = time.clock_gettime_ns(time.CLOCK_MONOTONIC) + _LEAD_NS
+    parts: list[Future[_Part]] = []
+    ended = threading.Event()
+    interrupted, begun = False, 0
+    with ThreadPoolExecutor(1) as sender:
         try:
             for batch in batches:
-                if under_way is not None:
-                    late.append(_sent(under_way.result, source))
-                under_way = sender.submit(_send, channel, batch, start, ended)
-                frames += len(batch[1])
-                size += len(batch[0])
+                if parts:
+                    _sent(parts[-1], label)
+                parts.append(sender.submit(_send, channel, batch, start, ended))
+                begun += len(batch[1])
                 if watch is not None:
-                    watch(frames, int(batch[2][-1]))
-            if under_way is not None:
-                late.append(_sent(under_way.result, source))
+                    watch(begun, int(batch[2][-1]))
+            if parts:
+                _sent(parts[-1], label)
+        except KeyboardInterrupt:
+            interrupted = True
         finally:
             ended.set()
-        took = (time.clock_gettime_ns(time.CLOCK_MONOTONIC) - start) / 1e9
-    arrived = None
-    if destination is not None and before is not None:
-        time.sleep(0.02)
-        arrived = _received(destination) - before
-    every = np.concatenate(late) if late else np.zeros(1, np.int64)
-    p50, p99 = (int(np.quantile(every, q, method="higher")) for q in (0.5, 0.99))
-    return Injected(frames, size, max(took, 0.0), p50, p99, arrived)
+    took = (time.clock_gettime_ns(time.CLOCK_MONOTONIC) - start) / 1e9
+    done = [_sent(part, label) for part in parts]
+    late = np.concatenate([np.zeros(0, np.int64), *(one for one, _ in done)])
+    size = sum(size for _, size in done)
+    p50, p99 = (int(np.quantile(late, q, method="higher")) if late.size else 0 for q in (0.5, 0.99))
+    return Injected(late.size, size, max(took, 0.0), p50, p99, interrupted=interrupted)
 
 
-def _send(
-    channel: socket.socket, batch: Batch, start: int, ended: threading.Event
-) -> NDArray[np.int64]:
-    """Send a batch in stretches, how late each frame was; no more once ``ended`` is set."""
+def _send(channel: socket.socket, batch: Batch, start: int, ended: threading.Event) -> _Part:
+    """Send a batch in stretches, and no more once ``ended`` is set."""
     data, length, at = batch
     edges = np.concatenate(([0], np.cumsum(length)))
     late: list[NDArray[np.int64]] = [np.zeros(0, np.int64)]
@@ -266,14 +286,14 @@ def _send(
             )
         )
         first = last
-    return np.concatenate(late)
+    return np.concatenate(late), int(edges[first])
 
 
-def _sent(result: Callable[[], NDArray[np.int64]], source: Place) -> NDArray[np.int64]:
+def _sent(part: Future[_Part], label: str) -> _Part:
     try:
-        return result()
+        return part.result()
     except OSError as error:
-        raise EmulationError(f"interface {source.label!r}: {error}") from None
+        raise EmulationError(f"interface {label!r}: {error}") from None
 
 
 def _received(place: Place) -> int:

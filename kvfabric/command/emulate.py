@@ -63,6 +63,7 @@ def command(
     """
     import shlex
     import sys
+    from functools import partial
 
     from kvfabric.command.study import tell
     from kvfabric.compare import manifest_of
@@ -81,7 +82,7 @@ def command(
     place = out or place_of(study.scenario.name, alternative, "mininet")
     if place.exists() and (not place.is_dir() or any(place.iterdir())):
         raise KvfabricError(f"{place}: holds something already; write another --out, or remove it")
-    seen = outlook(job, dilation, most_s, tcp=control)
+    seen = outlook(job, dilation, most_s, tell=partial(_tell, study.scenario.name), tcp=control)
     click.echo(f"{seen.why}; the network is busy for {seen.wall_s:.0f} s of real time", err=True)
     with progress(study.scenario.name, 1.0) as tick:
         done = (
@@ -97,6 +98,10 @@ def command(
         click.echo("interrupted: what is complete is kept, marked partial", err=True)
         return 130
     return 1 if done.verdict.standing == "invalid" else 0
+
+
+def _tell(name: str, note: str) -> None:
+    click.echo(f"{name}: {note}", err=True)
 
 
 def _control(dataplane: str, tcp: str | None, *, links: str, opened: bool) -> str | None:

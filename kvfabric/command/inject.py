@@ -78,10 +78,12 @@ def command(
         f"{rate:.3g} Gbps; late by {show_duration(sent.late_p50_ns * 1000)} (P50), "
         f"{show_duration(sent.late_p99_ns * 1000)} (P99)"
     )
-    if sent.arrived is None:
-        return 0
-    click.echo(f"{sent.arrived:,} frame(s) came in at {destination}")
-    return 1 if sent.arrived < sent.frames else 0
+    if sent.arrived is not None:
+        click.echo(f"{sent.arrived:,} frame(s) came in at {destination}")
+    if sent.interrupted:
+        click.echo("interrupted: what was sent until then is told", err=True)
+        return 130
+    return 1 if sent.arrived is not None and sent.arrived < sent.frames else 0
 
 
 def _captured(file: Path, near: "Place", *, pad: bool, dilation: int) -> tuple["Any", int]:
