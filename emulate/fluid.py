@@ -77,7 +77,7 @@ class FluidEmulator:
         efficiency: float | None = None,
     ) -> None:
         if mtu <= 0:
-            raise KvfabricError(f"mtu {mtu}: a frame must carry payload; write 4096")
+            raise KvfabricError(f"mtu {size_text(mtu)}: a frame must carry payload; write 4KiB")
         if efficiency is not None and not 0 < efficiency <= 1:
             raise KvfabricError(f"efficiency {efficiency}: must be above 0 and at most 1")
         ports = fabric.ports

@@ -339,6 +339,11 @@ def test_no_port_is_ever_busier_than_its_rate_and_all_are_idle_in_the_end() -> N
     assert busy.observe()["utilisation"].astype(float).max() == 0.0
 
 
+def test_frames_without_payload_are_refused() -> None:
+    with pytest.raises(KvfabricError, match=r"^mtu 0B: .*; write 4KiB$"):
+        emulator(star(2), mtu=0)
+
+
 def test_what_cannot_be_sent_is_refused_in_one_line() -> None:
     fabric = star(2)
     lonely = fabric.add_host("lonely")
