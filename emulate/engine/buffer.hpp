@@ -35,6 +35,7 @@ public:
     explicit SharedBuffer(const BufferSetting& setting)
         : setting_(setting), groups_(setting.headroom.size() * 8), queues_(groups_.size(), 0) {
         pool_ = setting.total;
+        plain_ = setting.shares ? std::uint8_t{0} : setting.lossless;
         std::size_t count = 0;
         for (int priority = 0; priority < 8; ++priority) {
             if (!lossless(priority)) continue;
@@ -70,24 +71,12 @@ public:
     }
 
     // Counts the frame if it surely fits and its group is surely not over then, whatever else has
-    // left meanwhile without a word: what has left only makes room, and a group whose headroom is
-    // empty keeps no memory of the order in which frames came and went.
+    // left meanwhile without a word: what has left only makes room, and a group that is not stopped,
+    // whose headroom is empty, keeps no memory of the order in which frames came and went.
     bool admit_surely(std::size_t port, int priority, std::size_t egress, Bytes frame) {
         Group& group = groups_[index(port, priority)];
-        if (!lossless(priority)) [[unlikely]] {
-            return admit_lossy(group, queues_[index(egress, priority)], frame);
-        }
-        const Bytes above = group.above + frame;
-        const Bytes shared = std::max<Bytes>(0, above);
-        const Bytes used = used_ + std::min(frame, shared);
-        if (group.headroom > 0 || used > pool_ ||
-            shared > setting_.alpha_q16 * (pool_ - used) >> 16) [[unlikely]] {
-            return false;
-        }
-        group.above = above;
-        used_ = used;
-        if (setting_.shares) [[unlikely]] share(port, priority, egress, frame);
-        return true;
+        if (!plain(priority)) [[unlikely]] return admit_counted(group, port, priority, egress, frame);
+        return admit_below(group, frame);
     }
 
     // True when a frame of a lossless group has to go to its headroom, whatever has left elsewhere
@@ -106,10 +95,12 @@ public:
     // The last bit of a frame has left.
     void release(std::size_t port, int priority, std::size_t egress, Bytes frame) {
         Group& group = groups_[index(port, priority)];
-        if (!lossless(priority)) [[unlikely]] {
-            queues_[index(egress, priority)] -= frame;
-        } else if (setting_.shares) [[unlikely]] {
-            share(port, priority, egress, -frame);
+        if (!plain(priority)) [[unlikely]] {
+            if (lossless(priority)) {
+                share(port, priority, egress, -frame);
+            } else {
+                queues_[index(egress, priority)] -= frame;
+            }
         }
         if (group.headroom > 0) [[unlikely]] {
             const Bytes from_headroom = std::min(frame, group.headroom);
@@ -184,6 +175,30 @@ private:
 
     Bytes limit(std::int64_t alpha_q16) const { return (alpha_q16 * (pool_ - used_)) >> 16; }
 
+    // Nobody has to know at which egress its bytes are.
+    bool plain(int priority) const { return (plain_ >> priority & 1) != 0; }
+
+    // A lossless group stays at most at its threshold, which is below 0 where the pool is full.
+    bool admit_below(Group& group, Bytes frame) {
+        const Bytes above = group.above + frame;
+        const Bytes shared = std::max<Bytes>(0, above);
+        const Bytes used = used_ + std::min(frame, shared);
+        if (shared > setting_.alpha_q16 * (pool_ - used) >> 16) [[unlikely]] return false;
+        group.above = above;
+        used_ = used;
+        return true;
+    }
+
+    bool admit_counted(Group& group, std::size_t port, int priority, std::size_t egress,
+                       Bytes frame) {
+        if (!lossless(priority)) {
+            return admit_lossy(group, queues_[index(egress, priority)], frame);
+        }
+        if (!admit_below(group, frame)) return false;
+        share(port, priority, egress, frame);
+        return true;
+    }
+
     bool admit_lossy(Group& group, Bytes& queue, Bytes frame) {
         if (used_ + frame > pool_ || queue + frame > limit(setting_.egress_q16)) return false;
         group.above += frame;
@@ -193,6 +208,7 @@ private:
     }
 
     BufferSetting setting_;
+    std::uint8_t plain_ = 0;  // one bit a priority
     std::vector<Group> groups_;
     std::vector<Bytes> queues_;
     std::array<std::size_t, 8> share_of_{};  // where a lossless priority's begin

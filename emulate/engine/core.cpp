@@ -289,13 +289,20 @@ std::vector<Port> Core::ports() {
     return rows;
 }
 
+// Entries of a port's link up to now; where its peer looks at headers, every frame is two.
+std::int64_t Core::put_out(const CorePort& port) const {
+    const std::int64_t frames = port.sent_packets - rest_[port.id].pause_frames;
+    return (port.odd & heralded) != 0 ? 2 * frames : frames;
+}
+
 Totals Core::totals() {
     align();
     Totals all;
     for (const auto& worker : workers_) all += worker->totals;
     for (const CorePort& port : ports_) {
-        all.events += port.in.taken() + port.sent_packets - (port.serving_at(now_) ? 1 : 0);
-        all.packet_hops += port.in.taken();
+        const std::int64_t arrived = put_out(*port.peer) - port.in.content().entries;
+        all.events += arrived + port.sent_packets - (port.serving_at(now_) ? 1 : 0);
+        all.packet_hops += arrived;
     }
     return all;
 }
@@ -314,7 +321,7 @@ Effort Core::effort() const {
                      sizeof(CoreFlow) + sizeof(FlowMark) * all.threads;
     std::size_t frames = 0;
     for (const CorePort& port : ports_) {
-        frames += port.in.each([](const std::atomic<std::uint64_t>&, std::uint64_t) {});
+        frames += port.in.content().bytes;
     }
     for (const FrameQueue& queue : queues_) frames += queue.bytes();
     for (const ReceiveBuffer& receive : receives_) frames += receive.frames.size() * sizeof(Stowed);

@@ -30,17 +30,6 @@
 
 namespace kvfabric {
 
-// What the engine did for its results, and what it holds.
-struct Effort {
-    Time lookahead = 0;       // the least time from an event at one node to its effect at another
-    std::int64_t threads = 0;
-    std::int64_t spans = 0;   // of hosts or of switches, of all threads
-    std::int64_t visits = 0;  // of nodes
-    std::int64_t flow_bytes = 0;   // of memory for each flow
-    std::int64_t frame_bytes = 0;  // of memory for frames in flight and in queues
-    std::int64_t port_bytes = 0;   // of memory for each port
-};
-
 class Core {
 public:
     Core(FabricSetting fabric, RouteSetting routes, DisciplineSetting discipline,
@@ -180,6 +169,7 @@ private:
     void add_port(std::size_t port);
     void take(const CoreFlow& flow, const CoreRoute& route);
     std::vector<HopWait> switch_waits() const;
+    std::int64_t put_out(const CorePort& port) const;
 
     // Time and spans (core_span.cpp).
     std::uint64_t key(Time time, EventKind kind, std::uint16_t local) const {
@@ -223,6 +213,7 @@ private:
     void visit_host(Worker& worker, CoreNode& node, std::uint64_t limit);
 
     // A port (core_port.cpp).
+    template <bool plain = false>
     void start(Worker& worker, CorePort& port, Frame frame, Bytes wire, std::uint16_t ingress = 0);
     void heed(CorePort& port);
     void stay_idle(Worker& worker, CorePort& port, bool waiting);
@@ -248,6 +239,7 @@ private:
     void told_next(Worker& worker, CoreNode& node, CorePort& port);
     void pauses_next(CoreNode& node);
     std::uint32_t flow_of(Frame frame) const;
+    Bytes known_wire(Frame frame) const;
     Bytes wire_of(Frame frame) const;
     CorePort& way(Frame frame);
     Sequence sequence_of(Frame frame) const;
@@ -279,27 +271,31 @@ private:
                const CorePort& out, Bytes stored);
     void enqueue(Worker& worker, CoreNode& node, CorePort& port, Frame frame, int priority,
                  Bytes wire);
-    void join_stopped(Worker& worker, CoreNode& node, CorePort& port, int priority);
     void depart(Worker& worker, CoreNode& node, CorePort& port, int priority,
                 std::uint16_t ingress, Bytes wire);
+    void join_stopped(Worker& worker, CoreNode& node, CorePort& port, int priority);
     Waited dequeue(Worker& worker, CorePort& port, int priority);
     void catch_up(Worker& worker, CoreNode& node, CorePort& port, std::uint64_t bound);
     void replay(Worker& worker, CoreNode& node, CorePort& port, std::uint64_t bound);
     void start_waiting(Worker& worker, CoreNode& node, std::uint64_t limit);
     void catch_up_all(Worker& worker, CoreNode& node);
     void serve(Worker& worker, CorePort& port);
+    void serve_next(Worker& worker, CorePort& port);
+    void join_trail(Worker& worker, const CorePort& port, Frame frame);
+    void leave_trail(Worker& worker, const CorePort& port, int priority);
+    Frame mark(Worker& worker, CorePort& port, Frame frame, Bytes queue);
+    Frame mark_coming(Worker& worker, CorePort& out, Frame frame, int priority);
+    void drop(Worker& worker, CorePort& port, Frame frame, Bytes wire, Cause cause);
+    void guard(Worker& worker, CoreNode& node, CorePort& port, int priority);
+    void bark(Worker& worker, CoreNode& node, CorePort& port, int priority);
+
+    // Groups that are stopped (core_stop.cpp).
     void stop(Worker& worker, CoreNode& node, CorePort& in, int priority, std::uint32_t cause);
     void go_on(Worker& worker, CoreNode& node, CorePort& in, int priority);
     std::uint32_t fullest_of(const CoreNode& node, const CorePort& in, int priority,
                              const CorePort& out, Bytes stored, std::uint64_t& holders) const;
     void watch_ends(CoreNode& node, std::uint64_t& watched, std::uint64_t holders);
     void leave_ends(CoreNode& node, std::uint64_t& watched);
-    void join_trail(Worker& worker, const CorePort& port, Frame frame);
-    void leave_trail(Worker& worker, const CorePort& port, int priority);
-    Frame mark(Worker& worker, CorePort& port, Frame frame, Bytes queue);
-    void drop(Worker& worker, CorePort& port, Frame frame, Bytes wire, Cause cause);
-    void guard(Worker& worker, CoreNode& node, CorePort& port, int priority);
-    void bark(Worker& worker, CoreNode& node, CorePort& port, int priority);
 
     // A host (core_host.cpp).
     void serviced(Worker& worker, CorePort& port, Nic& nic);

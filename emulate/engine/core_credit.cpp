@@ -40,7 +40,7 @@ void Core::take_credits(Worker& worker, CoreNode& node, CorePort& port) {
     worker.words.clear();
     const std::uint64_t now = rest.pauses_in.peek(worker.arena) >> stamp_shift;
     while (rest.pauses_in.peek(worker.arena) >> stamp_shift == now) {
-        worker.words.push_back(rest.pauses_in.pop(worker.arena).frame.head);
+        worker.words.push_back(rest.pauses_in.pop().head);
     }
     told_next(worker, node, port);
     std::sort(worker.words.begin(), worker.words.end());

@@ -1,8 +1,9 @@
 // What is in flight on one direction of a link: a ring with one writer and one reader.
 //
 // The sending port puts entries in, the receiving port takes them out, and the two may run on
-// different threads: an entry's first word is written last, and the slot behind the newest entry
-// always says that there is none. A ring that is full grows by a second block of twice the size:
+// different threads: an entry's first word is written last, the reader empties every slot that it has
+// read, and the slot behind the newest entry always is empty. A ring that is full grows by a second
+// block of twice the size:
 // the writer leaves word of it behind its newest entry and goes on there; the reader gives the
 // first block back when it comes to that word.
 #pragma once
@@ -37,122 +38,125 @@ static_assert(sizeof(FlightSlot) == 16);
 class FlightReader {
 public:
     // To be called once. The arenas outlive the ring.
-    void open(Arena& arena) { slots_ = FlightSlot::block(arena, mask_ + 1); }
+    void open(Arena& arena) { enter(FlightSlot::block(arena, first_size), first_size); }
 
     // The first word of the oldest entry, or flight_empty.
     std::uint64_t peek(Arena& arena) {
-        std::uint64_t head = front()->head.load(std::memory_order_acquire);
+        std::uint64_t head = front_->head.load(std::memory_order_acquire);
         while (head == flight_moved) [[unlikely]] {
             FlightSlot* const old = slots_;
-            slots_ = front()->next();
-            arena.give(old, (mask_ + 1) * sizeof(FlightSlot));
-            mask_ = 2 * mask_ + 1;
-            head = front()->head.load(std::memory_order_acquire);
+            const auto size = static_cast<std::uint32_t>(end_ - slots_);
+            enter(front_->next(), 2 * size);
+            arena.give(old, size * sizeof(FlightSlot));
+            head = front_->head.load(std::memory_order_acquire);
         }
         return head;
     }
 
     // Where the oldest entry is, once it has been peeked at.
-    const FlightSlot* front() const {
-        return &slots_[index_.load(std::memory_order_relaxed) & mask_];
-    }
+    const FlightSlot* front() const { return front_; }
 
     // Changes the second word of the oldest entry, once it has been peeked at, and whether it is hollow.
     void amend(std::uint64_t body, bool hollow) {
-        FlightSlot& slot = slots_[index_.load(std::memory_order_relaxed) & mask_];
-        const std::uint64_t head = slot.head.load(std::memory_order_relaxed) & ~hollow_flag;
-        slot.head.store(hollow ? head | hollow_flag : head, std::memory_order_relaxed);
-        slot.body = body;
+        const std::uint64_t head = front_->head.load(std::memory_order_relaxed) & ~hollow_flag;
+        front_->head.store(hollow ? head | hollow_flag : head, std::memory_order_relaxed);
+        front_->body = body;
     }
-
-    // The oldest entry, and the first word of the one behind it, or flight_empty.
-    struct Taken {
-        Frame frame;
-        std::uint64_t next;
-    };
 
     // Takes out the oldest entry; there is one, and it has been peeked at.
-    Taken pop(Arena& arena) {
-        const std::uint64_t index = index_.load(std::memory_order_relaxed);
-        const FlightSlot& slot = slots_[index & mask_];
-        const Frame frame{slot.head.load(std::memory_order_relaxed), slot.body};
-        index_.store(index + 1, std::memory_order_release);
-        const std::uint64_t next = slots_[(index + 1) & mask_].head.load(std::memory_order_acquire);
-        return {frame, next == flight_moved ? peek(arena) : next};
+    Frame pop() {
+        FlightSlot* const slot = front_;
+        const Frame frame{slot->head.load(std::memory_order_relaxed), slot->body};
+        slot->head.store(flight_empty, std::memory_order_release);
+        front_ = slot + 1 == end_ ? slots_ : slot + 1;
+        return frame;
     }
 
-    // How many entries have been taken out.
-    std::int64_t taken() const { return static_cast<std::int64_t>(index_.load()); }
+    // What is in the ring: entries, and the bytes of all its blocks.
+    struct Content {
+        std::int64_t entries = 0;
+        std::size_t bytes = 0;
+    };
 
-    // Hands every entry's first word, which may be changed, and its second one to see. Returns the
-    // bytes of all blocks.
+    // Hands every entry's first word, which may be changed, and its second one to see.
     template <typename See>
-    std::size_t each(See&& see) const {
+    Content each(See&& see) const {
+        Content all;
         FlightSlot* slots = slots_;
-        std::uint32_t mask = mask_;
-        std::size_t total = mask + std::size_t{1};
-        for (std::uint64_t i = index_.load();; ++i) {
-            FlightSlot& slot = slots[i & mask];
-            const std::uint64_t head = slot.head.load();
-            if (head == flight_empty) return total * sizeof(FlightSlot);
+        auto size = static_cast<std::uint32_t>(end_ - slots_);
+        all.bytes = size * sizeof(FlightSlot);
+        for (FlightSlot* slot = front_;;) {
+            const std::uint64_t head = slot->head.load();
+            if (head == flight_empty) return all;
             if (head == flight_moved) {
-                slots = slot.next();
-                mask = 2 * mask + 1;
-                total += mask + std::size_t{1};
-                --i;
+                slot = slots = slot->next();
+                size *= 2;
+                all.bytes += size * sizeof(FlightSlot);
                 continue;
             }
-            see(slot.head, slot.body);
+            see(slot->head, slot->body);
+            ++all.entries;
+            if (++slot == slots + size) slot = slots;
         }
+    }
+
+    Content content() const {
+        return each([](const std::atomic<std::uint64_t>&, std::uint64_t) {});
     }
 
 private:
     friend class FlightWriter;
 
+    static constexpr std::uint32_t first_size = 4;
+
+    void enter(FlightSlot* slots, std::uint32_t size) {
+        front_ = slots_ = slots;
+        end_ = slots + size;
+    }
+
+    FlightSlot* front_ = nullptr;
     FlightSlot* slots_ = nullptr;
-    std::uint32_t mask_ = 3;
-    std::atomic<std::uint64_t> index_{0};
+    FlightSlot* end_ = nullptr;
 };
 
 class FlightWriter {
 public:
     // To be called once, before the first entry.
     void open(const FlightReader& reader) {
-        slots_ = reader.slots_;
-        full_ = mask_ = reader.mask_;
+        tail_ = slots_ = reader.slots_;
+        end_ = reader.end_;
     }
 
-    void push(std::uint64_t head, std::uint64_t body, const FlightReader& reader, Arena& arena) {
-        if (tail_ == full_) [[unlikely]] make_room(reader, arena);
-        FlightSlot& slot = slots_[tail_++ & mask_];
-        slots_[tail_ & mask_].head.store(flight_empty, std::memory_order_relaxed);
-        slot.body = body;
-        slot.head.store(head, std::memory_order_release);
+    void push(std::uint64_t head, std::uint64_t body, Arena& arena) {
+        FlightSlot* slot = tail_;
+        FlightSlot* next = slot + 1 == end_ ? slots_ : slot + 1;
+        if (next->head.load(std::memory_order_acquire) != flight_empty) [[unlikely]] {
+            slot = widen(arena);
+            next = slot + 1;
+        }
+        tail_ = next;
+        slot->body = body;
+        slot->head.store(head, std::memory_order_release);
     }
 
     // Asks for the memory of the next entry.
-    void fetch() const { fetch_lines(&slots_[tail_ & mask_], 32); }
+    void fetch() const { fetch_lines(tail_, 32); }
 
 private:
     // One slot stays free: the one that says that there is nothing behind the newest entry.
-    void make_room(const FlightReader& reader, Arena& arena) {
-        const auto first = static_cast<std::uint32_t>(reader.index_.load(std::memory_order_acquire));
-        if (tail_ - first < mask_) {
-            full_ = first + mask_;
-            return;
-        }
-        FlightSlot& last = slots_[tail_ & mask_];
-        mask_ = 2 * mask_ + 1;
-        full_ = tail_ + mask_;
-        slots_ = FlightSlot::block(arena, mask_ + 1);
-        last.body = reinterpret_cast<std::uint64_t>(slots_);
-        last.head.store(flight_moved, std::memory_order_release);
+    FlightSlot* widen(Arena& arena) {
+        const auto size = static_cast<std::uint32_t>(2 * (end_ - slots_));
+        FlightSlot* const last = tail_;
+        slots_ = FlightSlot::block(arena, size);
+        end_ = slots_ + size;
+        last->body = reinterpret_cast<std::uint64_t>(slots_);
+        last->head.store(flight_moved, std::memory_order_release);
+        return slots_;
     }
 
+    FlightSlot* tail_ = nullptr;
     FlightSlot* slots_ = nullptr;
-    std::uint32_t mask_ = 0;
-    std::uint32_t tail_ = 0;
-    std::uint32_t full_ = 0;  // the tail at which there may be no room
+    FlightSlot* end_ = nullptr;
 };
 
 }  // namespace kvfabric

@@ -10,6 +10,11 @@ inline std::uint8_t bit(int priority) { return static_cast<std::uint8_t>(1 << pr
 
 inline std::size_t slot(int priority) { return static_cast<std::size_t>(priority); }
 
+// A port's bit among those of its switch; of more than 64 ports, several have one.
+inline std::uint64_t holder_bit(const CorePort& port) {
+    return std::uint64_t{1} << port.local % 64;
+}
+
 // The flow of a frame, known at the end of its path.
 inline std::uint32_t Core::flow_of(Frame frame) const {
     std::size_t step = frame.step();
@@ -17,10 +22,14 @@ inline std::uint32_t Core::flow_of(Frame frame) const {
     return paths_[step] & ~path_end;
 }
 
+// What the shape alone tells, 0 if nothing: of the last frame of a flow, for one.
+inline Bytes Core::known_wire(Frame frame) const {
+    return shape_wire_[static_cast<std::size_t>(frame.shape())];
+}
+
 inline Bytes Core::wire_of(Frame frame) const {
+    if (const Bytes known = known_wire(frame); known != 0) [[likely]] return known;
     const Shape shape = frame.shape();
-    const Bytes known = shape_wire_[static_cast<std::size_t>(shape)];
-    if (known != 0) [[likely]] return known;
     const std::uint32_t flow = flow_of(frame);
     if (shape == Shape::last) return routes_[flow].last_wire;
     return flows_[flow].segment.payload(frame.number()) + data_overhead;
@@ -46,12 +55,15 @@ inline Time Core::serialise(Worker& worker, CorePort& port, Bytes wire) {
 
 // The port sends a frame: when it arrives, and whether it is lost on the way, is known now.
 // Of a frame at a switch, the ingress is the number of the port that it came in by.
+// Plain: nothing is odd about the port, and the frame is not the last of its flow.
+template <bool plain>
 [[gnu::always_inline]] inline void Core::start(Worker& worker, CorePort& port, Frame frame,
                                                Bytes wire, std::uint16_t ingress) {
-    if (port.odd != 0) [[unlikely]] leave_idleness(worker, port, frame, wire);
+    if (!plain && port.odd != 0) [[unlikely]] leave_idleness(worker, port, frame, wire);
     const Time now = worker.now;
-    const Time end = serialise(worker, port, wire);
-    const auto arrival = static_cast<std::uint64_t>(end + port.delay - epoch_);
+    const Time end = plain ? port.serialiser.finish(now, wire) : serialise(worker, port, wire);
+    const std::uint64_t left = stamp(end);
+    const std::uint64_t arrival = left + (static_cast<std::uint64_t>(port.delay) << stamp_shift);
     port.serving = static_cast<std::uint8_t>(frame.priority());
     port.serving_ingress = ingress;
     port.serving_wire = static_cast<std::uint32_t>(wire);
@@ -59,18 +71,20 @@ inline Time Core::serialise(Worker& worker, CorePort& port, Bytes wire) {
     port.busy_time += end - now;
     port.sent_bytes += wire;
     ++port.sent_packets;
-    port.sent_key = key(end, EventKind::sent, port.local);
+    port.sent_key = left | sent_bits | port.local;
     if (port.heeded) port.refresh();
-    frame.stamp(arrival);
-    if ((port.odd & (faulty | heralded)) != 0) [[unlikely]] frame = set_out(worker, port, frame);
-    port.out.push(frame.head, frame.body, port.peer->in, worker.arena);
+    frame.head = arrival | (frame.head & flag_mask);
+    if (!plain && (port.odd & (faulty | heralded)) != 0) [[unlikely]] {
+        frame = set_out(worker, port, frame);
+    }
+    port.out.push(frame.head, frame.body, worker.arena);
     // If the peer may have taken the frame before this one, it may not know of this one.
     if (port.latest <= worker.limit[port.peer_at_host ? hosts : switches]) {
         announce(worker, *port.peer, frame.head);
     }
     port.latest = frame.head;
-    if (port.peer_at_host && frame.shape() == Shape::last) [[unlikely]] {
-        worker.possible.push({epoch_ + static_cast<Time>(arrival), port.peer->node});
+    if (!plain && frame.shape() == Shape::last && port.peer_at_host) [[unlikely]] {
+        worker.possible.push({time_of(arrival), port.peer->node});
     }
 }
 
@@ -129,8 +143,8 @@ inline void Core::emptied(CorePort& port, int priority) {
 }
 
 [[gnu::always_inline]] inline Frame Core::take_arrival(Worker& worker, CorePort& port) {
-    const auto [frame, next] = port.in.pop(worker.arena);
-    port.arrival_key = arrival_key(port, next) | -std::uint64_t{next == flight_empty};
+    const Frame frame = port.in.pop();
+    port.arrival_key = arrival_key(port, port.in.peek(worker.arena));
     port.refresh();
     if (frame.odd()) [[unlikely]] take_odd(worker, port, frame);
     return frame;

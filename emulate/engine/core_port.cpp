@@ -71,7 +71,7 @@ void Core::announce(Worker& worker, CorePort& port, std::uint64_t head) {
     CoreNode& node = nodes_[port.node];
     if (node.worker != worker.index) {
         tell_other(worker, port, head);
-    } else if (port.arrival_key == idle_key) {
+    } else if (idle(port.arrival_key)) {
         port.arrival_key = arrival_key(port, head);
         port.refresh();
         worker.nodes[node.is_host ? hosts : switches].lower(node.slot, port.arrival_key);
@@ -116,6 +116,7 @@ void Core::start_pause(Worker& worker, CorePort& port) {
     ++port.sent_packets;
     port.refresh();
     ++worker.totals.pause_frames;
+    ++rest.pause_frames;
     const std::uint64_t word = static_cast<std::uint64_t>(end + rest.pause_flight - epoch_)
                                    << stamp_shift |
                                std::uint64_t{port.notify} << 8 | port.stopping | port.storming;
@@ -130,7 +131,7 @@ void Core::start_pause(Worker& worker, CorePort& port) {
 // Word of a pause or of credits travels to the peer.
 void Core::tell(Worker& worker, CorePort& port, std::uint64_t word) {
     CorePortRest& rest = rest_[port.id];
-    rest.pauses_out.push(word, 0, rest_[port.peer->id].pauses_in, worker.arena);
+    rest.pauses_out.push(word, 0, worker.arena);
     if (rest.latest_pause <= worker.limit[port.peer_at_host ? hosts : switches]) {
         wake(worker, *port.peer, word);
     }
@@ -140,7 +141,7 @@ void Core::tell(Worker& worker, CorePort& port, std::uint64_t word) {
 // A pause frame takes effect at the scheduler of the port.
 void Core::obey(Worker& worker, CoreNode& node, CorePort& port) {
     CorePortRest& rest = rest_[port.id];
-    const std::uint64_t word = rest.pauses_in.pop(worker.arena).frame.head;
+    const std::uint64_t word = rest.pauses_in.pop().head;
     told_next(worker, node, port);
     if (node.is_host) touch(worker, port);
     const auto told = static_cast<std::uint8_t>(word >> 8);

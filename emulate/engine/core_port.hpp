@@ -29,6 +29,12 @@ namespace kvfabric {
 inline constexpr int kind_shift = 16;
 inline constexpr std::uint64_t local_mask = (std::uint64_t{1} << kind_shift) - 1;
 
+// No event: an arrival's key says so by its time alone.
+inline bool idle(std::uint64_t key) { return key >> stamp_shift == idle_key >> stamp_shift; }
+
+inline constexpr std::uint64_t sent_bits = std::uint64_t{static_cast<std::uint8_t>(EventKind::sent)}
+                                           << kind_shift;
+
 inline EventKind kind_of(std::uint64_t key) {
     return static_cast<EventKind>(key >> kind_shift & 15);
 }
@@ -100,7 +106,7 @@ struct alignas(64) CorePort : PortGate {
     bool busy() const { return sent_key != idle_key; }
     // Of what has started, what is still to come after the events of this instant.
     Time busy_after(Time now) const {
-        return busy() ? std::max<Time>(0, serialiser.end() - now) : 0;
+        return std::max<Time>(0, serialiser.end() - now);
     }
     // Nothing starts before an event tells that its frame has left.
     bool engaged() const { return busy() && heeded; }
@@ -133,6 +139,7 @@ struct CorePortRest {
     Time credit_flight = 0;  // credits out to the peer's scheduler
     Time pause_flight = 0;  // pause frame out to the peer's scheduler stopped
     std::int64_t pauses = 0;
+    std::int64_t pause_frames = 0;  // that it has sent
     BlockedTime blocked;
     std::int64_t marked = 0;
     std::int64_t drops = 0;

@@ -22,19 +22,19 @@ public:
     std::uint32_t size() const { return count_; }
     const Frame& front() const { return frames_[first_]; }
     const Frame& operator[](std::uint32_t place) const {
-        return frames_[(first_ + place) & (size_ - 1)];
+        return frames_[(first_ + place) & mask_];
     }
 
     // The arena outlives the queue.
     void push(Frame frame, Arena& arena) {
         if (count_ == size_) [[unlikely]] grow(arena);
-        frames_[(first_ + count_) & (size_ - 1)] = frame;
+        frames_[(first_ + count_) & mask_] = frame;
         ++count_;
     }
 
     Frame pop() {
         const Frame frame = frames_[first_];
-        first_ = (first_ + 1) & (size_ - 1);
+        first_ = (first_ + 1) & mask_;
         --count_;
         return frame;
     }
@@ -53,12 +53,14 @@ private:
         frames_ = frames;
         first_ = 0;
         size_ = size;
+        mask_ = size - 1;
     }
 
     Frame* frames_ = nullptr;
     std::uint32_t first_ = 0;
     std::uint32_t count_ = 0;
     std::uint32_t size_ = 0;
+    std::uint32_t mask_ = 0;
 };
 static_assert(sizeof(FrameQueue) <= 32);
 

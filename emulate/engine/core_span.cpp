@@ -92,8 +92,8 @@ Time Core::next_event() {
     for (const auto& worker : workers_) {
         least = std::min({least, worker->nodes[switches].least(), worker->nodes[hosts].least()});
     }
-    Time next = least == idle_key ? never : time_of(least);
-    if (least == idle_key && far_) {
+    Time next = idle(least) ? never : time_of(least);
+    if (idle(least) && far_) {
         for (const CoreNode& node : nodes_) {
             if (!node.timers.empty()) next = std::min(next, node.timers.top().time);
         }
@@ -245,7 +245,7 @@ void Core::rebase(Time epoch) {
     const std::uint64_t shift = stamp(epoch);
     const auto moved = [shift](std::uint64_t word) { return word < shift ? 0 : word - shift; };
     const auto move_key = [&](std::uint64_t& word) {
-        if (word != idle_key) word = moved(word);
+        if (!idle(word)) word = moved(word);
     };
     const auto move_entry = [&](std::atomic<std::uint64_t>& head, std::uint64_t) {
         head.store(moved(head.load()));

@@ -3,12 +3,16 @@
 
 namespace kvfabric {
 
-namespace {
-
-// A port's bit among those of its switch; of more than 64 ports, several have one.
-std::uint64_t holder_bit(const CorePort& port) { return std::uint64_t{1} << port.local % 64; }
-
-}  // namespace
+// A frame that comes to a queue may be marked for what is there before it.
+[[gnu::always_inline]] inline Frame Core::mark_coming(Worker& worker, CorePort& out, Frame frame,
+                                                      int priority) {
+    if (out.waiting + out.serving_wire <= out.unmarked || !is_data(frame.shape())) [[likely]] {
+        return frame;
+    }
+    const bool own = out.serving == priority;
+    return mark(worker, out, frame,
+                out.queues[priority].wire + (own ? out.serialiser.left(worker.now) : 0));
+}
 
 // The last bit of a frame is in, or the header of one that can go on at once. Most frames are
 // whole, fit surely, and leave by a port that nothing stops.
@@ -18,24 +22,28 @@ std::uint64_t holder_bit(const CorePort& port) { return std::uint64_t{1} << port
         if (goes_on(worker, in, frame)) pass(worker, node, in, frame);
         return;
     }
+    const Bytes wire = known_wire(frame);
+    if (wire == 0 || in.stopping != 0) [[unlikely]] {
+        pass(worker, node, in, frame);
+        return;
+    }
     CorePort& out = way(frame);
-    const Bytes wire = wire_of(frame);
     const int priority = frame.priority();
     catch_up(worker, node, out, worker.key);
-    if (in.stopping != 0 || !out.plain() || out.waiting + out.serving_wire > out.unmarked ||
-        frame.shape() == Shape::last ||
-        !node.buffer->admit_surely(in.local, priority, out.local, wire - preamble_and_gap))
-        [[unlikely]] {
+    if (!out.plain() || !node.buffer->admit_surely(in.local, priority, out.local,
+                                                   wire - preamble_and_gap)) [[unlikely]] {
         pass(worker, node, in, frame);
         return;
     }
     frame.next_hop();
-    out.most_waiting = std::max(out.most_waiting, out.waiting + wire);
     if (out.busy()) {
         frame.stamp(in.local);
+        frame = mark_coming(worker, out, frame, priority);
+        out.most_waiting = std::max(out.most_waiting, out.waiting + wire);
         enqueue(worker, node, out, frame, priority, wire);
     } else {
-        start(worker, out, frame, wire, in.local);
+        if (out.most_waiting < wire) [[unlikely]] out.most_waiting = wire;
+        start<true>(worker, out, frame, wire, in.local);
     }
 }
 
@@ -43,7 +51,6 @@ std::uint64_t holder_bit(const CorePort& port) { return std::uint64_t{1} << port
 void Core::pass(Worker& worker, CoreNode& node, CorePort& in, Frame frame) {
     const bool whole = !frame.header();
     frame.head &= ~header_flag;
-    const bool data = is_data(frame.shape());
     CorePort& out = way(frame);
     const Bytes wire = wire_of(frame);
     const int priority = frame.priority();
@@ -68,11 +75,7 @@ void Core::pass(Worker& worker, CoreNode& node, CorePort& in, Frame frame) {
     }
     frame.next_hop();
     frame.stamp(in.local);
-    if (out.waiting + out.serving_wire > out.unmarked && data) {
-        const bool own = out.serving == priority;
-        frame = mark(worker, out, frame,
-                     out.queues[priority].wire + (own ? out.serialiser.left(worker.now) : 0));
-    }
+    frame = mark_coming(worker, out, frame, priority);
     out.most_waiting = std::max(out.most_waiting, out.waiting + wire);
     const bool at_once =
         !out.busy() && &in != &out &&
@@ -91,7 +94,8 @@ void Core::pass(Worker& worker, CoreNode& node, CorePort& in, Frame frame) {
              fullest_of(node, in, priority, out, at_once ? stored : 0, holders));
         watch_ends(node, rest_[in.id].holders[slot(priority)], holders);
     } else if (stopped) {
-        watch_ends(node, rest_[in.id].holders[slot(priority)], holder_bit(out));
+        std::uint64_t& holders = rest_[in.id].holders[slot(priority)];
+        if ((holders & holder_bit(out)) == 0) watch_ends(node, holders, holder_bit(out));
     }
     if (at_once) {
         start(worker, out, frame, wire, in.local);
@@ -122,81 +126,6 @@ bool Core::admit(Worker& worker, CoreNode& node, const CorePort& in, int priorit
 void Core::join_stopped(Worker& worker, CoreNode& node, CorePort& port, int priority) {
     if (port.queues[priority].size() == 1) rest_[port.id].still[slot(priority)] = worker.now;
     guard(worker, node, port, priority);
-}
-
-// A stopped group goes on at the end of one of its frames: from now on they are events at some more of
-// the ports that hold any.
-void Core::watch_ends(CoreNode& node, std::uint64_t& watched, std::uint64_t holders) {
-    holders &= ~watched;
-    if (holders == 0) return;
-    watched |= holders;
-    for (std::uint32_t i = 0; i < node.count; ++i) {
-        CorePort& port = node.ports[i];
-        if ((holders & holder_bit(port)) != 0 && port.watchers++ == 0) heed(port);
-    }
-}
-
-// The group has gone on.
-void Core::leave_ends(CoreNode& node, std::uint64_t& watched) {
-    for (std::uint32_t i = 0; i < node.count; ++i) {
-        CorePort& port = node.ports[i];
-        if ((watched & holder_bit(port)) == 0 || --port.watchers > 0) continue;
-        port.heeded = false;
-        port.refresh();
-        node.line(port.local);
-    }
-    watched = 0;
-}
-
-// The egress that holds most bytes of a group, the lowest of equals, and all that hold any; out holds
-// as many more as have come in and not been put anywhere yet.
-std::uint32_t Core::fullest_of(const CoreNode& node, const CorePort& in, int priority,
-                               const CorePort& out, Bytes stored, std::uint64_t& holders) const {
-    std::uint32_t most_of = 0;
-    Bytes most = -1;
-    for (std::uint32_t i = 0; i < node.count; ++i) {
-        const CorePort& port = node.ports[i];
-        Bytes held = &port == &out ? stored : 0;
-        if (port.serving == priority && port.serving_ingress == in.local) {
-            held += Bytes{port.serving_wire} - preamble_and_gap;
-        }
-        const FrameQueue& queue = port.queues[priority];
-        for (std::uint32_t f = 0; f < queue.size(); ++f) {
-            if (queue[f].stamp() == in.local) held += wire_of(queue[f]) - preamble_and_gap;
-        }
-        if (held > 0) holders |= holder_bit(port);
-        if (held > most) {
-            most = held;
-            most_of = port.id;
-        }
-    }
-    return most_of;
-}
-
-// The group is over its threshold: the peer must stop.
-void Core::stop(Worker& worker, CoreNode& node, CorePort& in, int priority,
-                std::uint32_t cause) {
-    worker.stops.push_back(
-        {worker.now, true, static_cast<std::uint8_t>(priority), in.peer->id, cause});
-    PauseSender& sender = rest_[in.id].stops[slot(priority)];
-    sender.stop(worker.now);
-    if (!node.is_host) catch_up(worker, node, in, worker.key);
-    in.stopping |= bit(priority);
-    in.notify |= bit(priority);
-    at(node, sender.next(), EventKind::timer, in.id,
-       refresh + static_cast<std::uint32_t>(priority));
-    look(worker, node, in);
-}
-
-// The group is under its threshold again: the peer may go on.
-void Core::go_on(Worker& worker, CoreNode& node, CorePort& in, int priority) {
-    rest_[in.id].stops[slot(priority)].resume();
-    leave_ends(node, rest_[in.id].holders[slot(priority)]);
-    worker.stops.push_back(
-        {worker.now, false, static_cast<std::uint8_t>(priority), in.peer->id, 0});
-    in.stopping &= static_cast<std::uint8_t>(~bit(priority));
-    in.notify |= bit(priority);
-    look(worker, node, in);
 }
 
 // A frame has left the switch: its memory is free, and its group may go on.
@@ -239,22 +168,10 @@ void Core::catch_up_all(Worker& worker, CoreNode& node) {
     }
 }
 
-// In turn, what left the port and what started then.
-void Core::replay(Worker& worker, CoreNode& node, CorePort& port, std::uint64_t bound) {
-    const Time now = worker.now;
-    do {
-        worker.now = port.serialiser.end();
-        if (const int priority = finish(port); priority < 8) {
-            node.buffer->release(port.serving_ingress, priority, port.local,
-                                 Bytes{port.serving_wire} - preamble_and_gap);
-        }
-        serve(worker, port);
-    } while (port.sent_key < bound);
-    worker.now = now;
-}
-
 // The port may be free: pause frames first, then what the scheduler picks.
-void Core::serve(Worker& worker, CorePort& port) {
+void Core::serve(Worker& worker, CorePort& port) { serve_next(worker, port); }
+
+[[gnu::always_inline]] inline void Core::serve_next(Worker& worker, CorePort& port) {
     if (port.busy()) return;
     if (port.notify != 0) {
         start_pause(worker, port);
@@ -276,7 +193,26 @@ void Core::serve(Worker& worker, CorePort& port) {
     if (behind > port.unmarked_behind && is_data(frame.shape())) [[unlikely]] {
         frame = mark(worker, port, frame, behind);
     }
-    start(worker, port, frame, wire, static_cast<std::uint16_t>(frame.stamp()));
+    const auto ingress = static_cast<std::uint16_t>(frame.stamp());
+    if (port.odd == 0 && frame.shape() != Shape::last) [[likely]] {
+        start<true>(worker, port, frame, wire, ingress);
+    } else {
+        start(worker, port, frame, wire, ingress);
+    }
+}
+
+// In turn, what left the port and what started then.
+void Core::replay(Worker& worker, CoreNode& node, CorePort& port, std::uint64_t bound) {
+    const Time now = worker.now;
+    do {
+        worker.now = port.serialiser.end();
+        if (const int priority = finish(port); priority < 8) {
+            node.buffer->release(port.serving_ingress, priority, port.local,
+                                 Bytes{port.serving_wire} - preamble_and_gap);
+        }
+        serve_next(worker, port);
+    } while (port.sent_key < bound);
+    worker.now = now;
 }
 
 // A copy of a flow's last packet waits at the port from now on.

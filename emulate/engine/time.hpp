@@ -32,7 +32,8 @@ public:
     // From the next frame on, at another rate.
     void pace(std::int64_t per_byte) { per_byte_ = per_byte; }
 
-    // The instant at which a frame that starts now has left.
+    // The instant at which a frame that starts now has left. What is left of the frame before counts
+    // when there was no break.
     Time finish(Time now, Bytes wire) {
         const std::int64_t total = wire * per_byte_ + (rest_ & -std::int64_t{now == end_});
         rest_ = total & ((1 << fraction_bits) - 1);

@@ -48,4 +48,15 @@ struct LinkState {
     std::vector<double> utilisation;
 };
 
+// What the engine did for its results, and what it holds.
+struct Effort {
+    Time lookahead = 0;       // the least time from an event at one node to its effect at another
+    std::int64_t threads = 0;
+    std::int64_t spans = 0;   // of hosts or of switches, of all threads
+    std::int64_t visits = 0;  // of nodes
+    std::int64_t flow_bytes = 0;   // of memory for each flow
+    std::int64_t frame_bytes = 0;  // of memory for frames in flight and in queues
+    std::int64_t port_bytes = 0;   // of memory for each port
+};
+
 }  // namespace kvfabric
