@@ -98,6 +98,8 @@ void Core::pass(Worker& worker, CoreNode& node, CorePort& in, Frame frame) {
         if ((holders & holder_bit(out)) == 0) watch_ends(node, holders, holder_bit(out));
     }
     if (at_once) {
+        // Stopped frames wait on when it has left.
+        if (out.backlog != 0) node.line(out.local);
         start(worker, out, frame, wire, in.local);
     } else if (!out.busy()) {
         serve(worker, out);

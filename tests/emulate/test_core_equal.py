@@ -210,6 +210,26 @@ def test_both_engines_give_the_same_bytes(lab, data):
     assert_same(reference, play(case, engine="core", threads=data.draw(st.integers(2, 3))))
 
 
+def test_a_port_is_blocked_again_when_a_frame_has_passed_those_that_are_stopped(lab):
+    fabric = lab.leaf_spine(1, 3, 1)
+    first, second, last = lab.hosts(fabric)
+    small = [(second, last, 1, at * 700_000) for at in range(60)]
+    table = lab.flows((first, last, 400_000, 0), *small)
+    table["priority"][1:] = 0
+    case = Case(
+        fabric,
+        Discipline(headroom=60_000, lossless=(3,)),
+        Transport(control="none", drain_bps=9 * G, receive_buffer=2**18),
+        table,
+        cuts=list(range(40 * US, 44 * US, 10_000)),
+        looks=[True],
+    )
+    reference = play(case, engine="reference")
+    blocked = [max(seen["blocked_ps"]) for seen in reference[0] if "blocked_ps" in seen]
+    assert len(set(blocked)) > 20
+    assert_same(reference, play(case, engine="core"))
+
+
 @settings(max_examples=25, deadline=None)
 @given(data=st.data())
 def test_both_engines_tell_the_same_deadlocks_of_a_ring(lab, data):
