@@ -7,8 +7,10 @@ namespace kvfabric {
 
 // So many ticks see what is latched.
 void Core::watch_stopped(std::int64_t ticks) {
-    for (const CorePort& port : ports_) {
-        unsigned classes = latched_.paused[port.id] & port.backlog;
+    for (std::size_t p = 0; p < ports_.size(); ++p) {
+        if (latched_.paused[p] == 0) continue;
+        const CorePort& port = ports_[p];
+        unsigned classes = latched_.paused[p] & port.backlog;
         for (; classes != 0; classes &= classes - 1) {
             const int priority = std::countr_zero(classes);
             observation_.innocence.add(port.id, priority, standing(port, priority), ticks);

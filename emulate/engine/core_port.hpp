@@ -74,6 +74,8 @@ struct alignas(64) CorePort : PortGate {
     std::uint64_t sent_key = idle_key;  // of the frame in service, idle_key: it sends nothing
     Serialiser serialiser;
     Time delay = 0;  // propagation and, at a switch, the pipeline
+    Bytes waiting = 0;
+    Time busy_time = 0;  // of what has started, up to its end
     FlightWriter out;
     std::uint64_t latest = 0;  // first word of the last frame that started
     CorePort* peer = nullptr;
@@ -92,13 +94,10 @@ struct alignas(64) CorePort : PortGate {
     std::uint32_t serving_flow = no_flow;  // of data at a host
     Time began = 0;
 
-    Bytes waiting = 0;
     Bytes most_waiting = 0;
     std::int64_t seen = 0;  // ticks for which what waits has been recorded
-    // Of what has started, up to its end.
-    Bytes sent_bytes = 0;
+    Bytes sent_bytes = 0;  // of what has started
     std::int64_t sent_packets = 0;
-    Time busy_time = 0;
     Bytes unmarked = 0;  // no longer queue than this is ever marked, on coming and
     Bytes unmarked_behind = 0;  // on leaving
 

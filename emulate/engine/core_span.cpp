@@ -193,7 +193,7 @@ void Core::fetch_ahead(Worker& worker, std::size_t visit, std::uint64_t limit) c
     const auto step = [&](const CorePort& port) { return &paths_[frame(port).step()]; };
     ahead.list(visit + 5, limit);
     for (const CorePort* port : ahead.due(visit + 4)) fetch_lines(port, 128);
-    for (const CorePort* port : ahead.due(visit + 3)) fetch_lines(port->in.front(), 16);
+    for (const CorePort* port : ahead.due(visit + 3)) fetch_lines(port->in.front(), 80);
     for (const CorePort* port : ahead.due(visit + 2)) {
         if (!frame(*port).hollow()) fetch_lines(step(*port), 4);
     }
