@@ -1,6 +1,7 @@
 """Packet-hops per second beside htsim and ns-3: the same workload, the same machine, one run.
 
     python bench/speed.py --htsim PATH/htsim_roce --ns3 PATH/conweave-ns3
+    python bench/speed.py --htsim PATH/htsim_roce --stop 180 --go 144    # fewer pauses
 
 One ACK a packet and PFC at work on all sides. Against htsim without congestion control, under its
 static thresholds; against ns-3 with DCQCN, under its memory. Times are of the processor, so that a
@@ -18,7 +19,7 @@ import ns3
 import ours
 from agreement import FREE, like_ns3
 from outcome import Outcome
-from workload import Workload, bipartite, incast, permutation
+from workload import HTSIM_PAYLOAD, Workload, bipartite, incast, permutation
 
 HEAD = (
     f"{'workload':<14}{'k':>3}{'Gbps':>5}  {'simulator':<24}{'s':>8}{'data':>8}{'all':>8}"
@@ -72,6 +73,8 @@ def main() -> None:
     parser.add_argument("--packets", type=int, default=2000, help="frames of a flow")
     parser.add_argument("--trees", type=int, nargs="+", default=[8], help="k of the fat trees")
     parser.add_argument("--gbps", type=int, nargs="+", default=[100, 400])
+    parser.add_argument("--stop", type=int, default=15, help="payloads at which a sender stops")
+    parser.add_argument("--go", type=int, default=12, help="payloads below which it goes on")
     asked = parser.parse_args()
     roce, build = htsim.program(asked.htsim), ns3.program(asked.ns3)
     for name, path in (("htsim", roce), ("ns3", build)):
@@ -85,7 +88,8 @@ def main() -> None:
                 incast(k, gbps, asked.packets, min(32, k**3 // 4 - 1)),
                 bipartite(k, gbps, asked.packets),
             ):
-                beside_htsim(workload, roce)
+                stop, go = (n * HTSIM_PAYLOAD for n in (asked.stop, asked.go))
+                beside_htsim(replace(workload, stop_bytes=stop, go_bytes=go), roce)
                 if build and workload.name == "permutation":
                     beside_ns3(replace(workload, packets=max(1, asked.packets // 10)), build)
 

@@ -19,6 +19,8 @@ from traffic.emulator import FLOW
 STORED_LESS = 20
 FRAME = 4178
 """Wire bytes of a full data frame: 4096 B of payload and 82 B of RoCEv2 over Ethernet."""
+HTSIM_PAYLOAD = FRAME - 64
+"""What htsim takes for the payload of such a frame; it counts its thresholds in these."""
 
 
 @dataclass(frozen=True)
@@ -41,8 +43,8 @@ class Workload:
     flows: tuple[tuple[int, int, int], ...]
     frame: int = FRAME
     delay_ps: int = 1_000_000
-    stop_bytes: int = 15 * 4114
-    go_bytes: int = 12 * 4114
+    stop_bytes: int = 15 * HTSIM_PAYLOAD
+    go_bytes: int = 12 * HTSIM_PAYLOAD
     apart_ps: int = 0
     grain_ps: int = 1
     slower_ns: int = 0

@@ -74,6 +74,21 @@ def test_a_group_goes_on_when_its_frames_have_left_by_another_port_than_the_last
     assert ten_and_one(lab, engine) == resumed + 2 * (FRAME + DELAY)
 
 
+def test_a_group_goes_on_when_a_frame_that_followed_the_stop_has_left(lab, engine):
+    emulator, (a, slow, quick, late) = switch(lab, engine, (100, 25, 100, 25), stop=8.5, go=7.5)
+    at = 10 * FRAME + 1_000
+    emulator.submit(
+        lab.flows(
+            (a, slow, 10 * 4096, 0),  # leave at 5, 9, 13 and 17 frame times
+            (a, quick, 4096, at),  # is the ninth
+            (a, late, 4096, at),  # has begun before its sender stops, and leaves four times later
+            (a, quick, 4096, 15 * FRAME),
+        )
+    )
+    resumed = at + 6 * FRAME + DELAY + PAUSE + DELAY
+    assert lab.finish(emulator)[3] == resumed + 2 * (FRAME + DELAY)
+
+
 def test_a_stop_whose_end_is_lost_on_the_way_ends_with_its_quanta(lab, engine):
     dark = Fault("down", 0, 15 * FRAME, 25 * FRAME, direction="back")
     stopped = 11 * FRAME + 1_000 + DELAY + PAUSE + DELAY
