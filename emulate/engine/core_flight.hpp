@@ -1,11 +1,10 @@
 // What is in flight on one direction of a link: a ring with one writer and one reader.
 //
 // The sending port puts entries in, the receiving port takes them out, and the two may run on
-// different threads: an entry's first word is written last, the reader empties every slot that it has
-// read, and the slot behind the newest entry always is empty. A ring that is full grows by a second
-// block of twice the size:
-// the writer leaves word of it behind its newest entry and goes on there; the reader gives the
-// first block back when it comes to that word.
+// different threads: an entry's first word is written last, the reader empties every slot that it
+// has read, and the slot behind the newest entry always is empty. A ring that is full grows by a
+// second block of twice the size: the writer leaves word of it behind its newest entry and goes on
+// there; the reader gives the first block back when it comes to that word.
 #pragma once
 
 #include <atomic>
