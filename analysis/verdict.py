@@ -260,7 +260,8 @@ def _warnings(study: Study, rows: Sequence[Summary]) -> list[str]:
         )
     lost = sum(row.not_finished for row in rows)
     if lost:
-        lines.append(f"{count(lost, 'hand-off')} never finished and count as over budget.")
+        over = "counts" if lost == 1 else "count"
+        lines.append(f"{count(lost, 'hand-off')} never finished and {over} as over budget.")
     for column, how in (("rejected", "rejected"), ("failed", "failed with their instances")):
         hit = [row for row in rows if getattr(row, column)]
         if hit:

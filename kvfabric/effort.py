@@ -30,7 +30,7 @@ from traffic.instance import Pool
 from traffic.request import RequestTable
 from traffic.source.crowd import Users
 
-HOPS_PER_S: Final = 5_000_000
+HOPS_PER_S: Final = 10_000_000
 """Packet-hops a second and process: half of what an idle processor does (docs/packet-core.md)."""
 
 _TOLD_FROM_S: Final = 180

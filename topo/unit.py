@@ -60,7 +60,8 @@ def _quantity(text: str, units: Mapping[str, int | Decimal], what: str, example:
         raise UnitError(f"{what} {shown}: unknown unit {unit!r} (known: {known}); write {example}")
     value = Decimal(number) * factor
     if value > _MOST:
-        raise UnitError(f"{what} {shown}: too large; write at most {_MOST // 1} in base units")
+        most = int(_MOST // factor)
+        raise UnitError(f"{what} {shown}: too large; write at most {most}{unit}, e.g. {example}")
     return value
 
 
