@@ -3,11 +3,9 @@
 
 namespace kvfabric {
 
-// A stopped group goes on at the end of one of its frames: from now on they are events at some more of
-// the ports that hold any.
+// A stopped group goes on at the end of one of its frames: from now on they are events at some ports
+// that hold any and are not watched yet.
 void Core::watch_ends(CoreNode& node, std::uint64_t& watched, std::uint64_t holders) {
-    holders &= ~watched;
-    if (holders == 0) return;
     watched |= holders;
     for (std::uint32_t i = 0; i < node.count; ++i) {
         CorePort& port = node.ports[i];

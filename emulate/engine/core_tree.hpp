@@ -38,14 +38,14 @@ public:
     }
 
     std::uint64_t least() {
-        for (std::size_t level = 0; level + 1 < levels_.size(); ++level) settle(level);
+        settle();
         return levels_.back().least(0);
     }
 
     // The places whose keys are below the limit, in order; they are kept until this is asked again.
     std::span<const std::uint32_t> below(std::uint64_t limit) {
+        settle();
         std::size_t count = 0;
-        for (std::size_t level = 0; level + 1 < levels_.size(); ++level) settle(level);
         find(levels_.size() - 1, 0, limit, count);
         return std::span(below_).first(count);
     }
@@ -70,6 +70,10 @@ private:
         std::vector<std::uint64_t> keys;
         std::vector<std::uint64_t> marked;  // a bit a group: some key has changed
     };
+
+    void settle() {
+        for (std::size_t level = 0; level + 1 < levels_.size(); ++level) settle(level);
+    }
 
     void settle(std::size_t level) {
         Level& from = levels_[level];
