@@ -275,6 +275,7 @@ private:
                 std::uint16_t ingress, Bytes wire);
     void join_stopped(Worker& worker, CoreNode& node, CorePort& port, int priority);
     Waited dequeue(Worker& worker, CorePort& port, int priority);
+    void let_go(CoreNode& node, CorePort& port);
     void catch_up(Worker& worker, CoreNode& node, CorePort& port, std::uint64_t bound);
     void replay(Worker& worker, CoreNode& node, CorePort& port, std::uint64_t bound);
     void start_waiting(Worker& worker, CoreNode& node, std::uint64_t limit);

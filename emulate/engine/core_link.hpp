@@ -130,15 +130,22 @@ inline void Core::emptied(CorePort& port, int priority) {
     if (port.shared) [[unlikely]] rest_[port.id].scheduler.emptied(priority);
 }
 
+// What was in service has left without an event: its memory is free.
+[[gnu::always_inline]] inline void Core::let_go(CoreNode& node, CorePort& port) {
+    if (const int priority = finish(port); priority < 8) {
+        node.buffer->release(port.serving_ingress, priority, port.local,
+                             Bytes{port.serving_wire} - preamble_and_gap);
+    }
+}
+
 // What has happened at a port whose frames' ends are no events, before the bound.
 [[gnu::always_inline]] inline void Core::catch_up(Worker& worker, CoreNode& node, CorePort& port,
                                                   std::uint64_t bound) {
     if (port.sent_key >= bound) return;
     if ((port.backlog | port.notify) != 0) {
         replay(worker, node, port, bound);
-    } else if (const int priority = finish(port); priority < 8) {
-        node.buffer->release(port.serving_ingress, priority, port.local,
-                             Bytes{port.serving_wire} - preamble_and_gap);
+    } else {
+        let_go(node, port);
     }
 }
 

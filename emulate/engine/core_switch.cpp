@@ -208,10 +208,7 @@ void Core::replay(Worker& worker, CoreNode& node, CorePort& port, std::uint64_t 
     const Time now = worker.now;
     do {
         worker.now = port.serialiser.end();
-        if (const int priority = finish(port); priority < 8) {
-            node.buffer->release(port.serving_ingress, priority, port.local,
-                                 Bytes{port.serving_wire} - preamble_and_gap);
-        }
+        let_go(node, port);
         serve_next(worker, port);
     } while (port.sent_key < bound);
     worker.now = now;
