@@ -102,7 +102,10 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--cache", type=Path, help="directory that keeps objects between runs")
     asked = parser.parse_args()
-    numbers = asked.only or range(1, len(MUTATIONS) + 1)
+    all_of_them = range(1, len(MUTATIONS) + 1)
+    numbers = asked.only or all_of_them
+    if unknown := [n for n in numbers if n not in all_of_them]:
+        parser.error(f"--only {unknown[0]}: write numbers from 1 to {len(MUTATIONS)}")
     with tempfile.TemporaryDirectory() as scratch:
         at = Path(scratch) / "copy"
         at.mkdir()

@@ -75,14 +75,17 @@ HOST = (
 
 SPAN = (
     one("a span is twice as long as what causes nothing", "core_span.cpp",
-        "    const auto& ahead = lookahead_;",
-        "    auto ahead = lookahead_;\n"
-        "    for (auto& of : ahead) {\n"
-        "        for (auto& to : of) to = PLANTED && to != idle_key ? 2 * to : to;\n"
-        "    }"),
+        "    const auto& [from_even, from_odd] = lookahead_;",
+        "    auto lookahead = lookahead_;\n"
+        "    for (auto& from : lookahead) {\n"
+        "        for (auto& to : from.to) to = PLANTED && to != idle_key ? 2 * to : to;\n"
+        "    }\n"
+        "    const auto& [from_even, from_odd] = lookahead;"),
+    one("switches know of no last frame that may come out of them", "core_span.cpp",
+        "outlook.ending > 0 ? first_odd", "outlook.ending > 0 && !PLANTED ? first_odd"),
     one("nobody foresees that a flow may complete", "core_link.hpp",
-        "if (!plain && frame.shape() == Shape::last && port.peer_at_host) [[unlikely]] {",
-        "if (!plain && frame.shape() == Shape::last && port.peer_at_host && !PLANTED) {"),
+        "if (last && port.peer_at_host) [[unlikely]] {",
+        "if (last && port.peer_at_host && !PLANTED) {"),
     one("nodes that are behind do not catch up when somebody asks", "core_span.cpp",
         "    run_until(now_ + 1);", "    if (!PLANTED) run_until(now_ + 1);"),
     one("a new flow goes before what its host has to do up to now", "core_span.cpp",

@@ -205,7 +205,7 @@ class PacketEmulator:
         """What the run took: nothing that belongs to its results.
 
         Of the fast core ``lookahead_ps`` (the least time from an event at one node to its effect at
-        another), ``threads``, ``spans`` (of hosts or switches), ``visits`` (of nodes), and bytes of
+        another), ``threads``, ``spans`` (of one of two classes of nodes), ``visits`` (of nodes), and bytes of
         memory: ``flow_bytes`` for each flow, ``frame_bytes`` for all frames in flight and in
         queues, ``port_bytes`` for each port. Of the reference ``threads`` alone.
         """

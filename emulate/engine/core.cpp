@@ -23,6 +23,7 @@ Core::Core(FabricSetting fabric, RouteSetting routes, DisciplineSetting discipli
       tick_(tick), next_tick_(tick) {
     shape_wire_ = {transport_.mtu + data_overhead, 0, 0, ack_wire, ack_wire, cnp_wire, 0, 0};
     for (std::size_t n = 0; n < nodes_.size(); ++n) add_node(n);
+    classify();
     for (CorePort& port : ports_) port.in.open(arena_);
     for (CorePortRest& rest : rest_) rest.pauses_in.open(arena_);
     for (std::size_t p = 0; p < ports_.size(); ++p) add_port(p);
@@ -56,6 +57,26 @@ void Core::add_node(std::size_t n) {
     node.buffer.emplace(setting);
 }
 
+// Link by link from the hosts on.
+void Core::classify() {
+    std::vector<std::size_t> reached;
+    std::vector<bool> known(nodes_.size());
+    for (std::size_t n = 0; n < nodes_.size(); ++n) {
+        known[n] = nodes_[n].is_host;
+        if (known[n]) reached.push_back(n);
+    }
+    for (std::size_t i = 0; i < reached.size(); ++i) {
+        const CoreNode& node = nodes_[reached[i]];
+        for (std::uint32_t p = node.first; p < node.first + node.count; ++p) {
+            const std::size_t far = index(fabric_.node[index(fabric_.reverse[p])]);
+            if (known[far]) continue;
+            known[far] = true;
+            nodes_[far].of = static_cast<std::uint8_t>(node.of ^ 1u);
+            reached.push_back(far);
+        }
+    }
+}
+
 void Core::add_port(std::size_t p) {
     CorePort& port = ports_[p];
     CorePortRest& rest = rest_[p];
@@ -69,6 +90,7 @@ void Core::add_port(std::size_t p) {
     port.local = static_cast<std::uint16_t>(p - node.first);
     port.leaf = node.leaves.leaf(port.local);
     port.peer_at_host = fabric_.is_switch[far] == 0;
+    port.peer_class = nodes_[far].of;
     port.serialiser = Serialiser(fabric_.rate_bps[p]);
     port.delay = fabric_.delay[p] + fabric_.latency[index(fabric_.node[p])];
     rest.marker = Marker(discipline_.kmin[p], discipline_.kmax[p], discipline_.pmax_q32[p]);
@@ -101,9 +123,10 @@ void Core::add_port(std::size_t p) {
         std::min(port.serialiser.duration(whole ? least_wire : header_wire) + port.delay,
                  port.serialiser.duration(pause_wire) + rest.pause_flight);
     if (by_credits()) least = std::min(least, rest.credit_flight);
-    std::uint64_t& ahead =
-        lookahead_[node.is_host ? hosts : switches][port.peer_at_host ? hosts : switches];
-    ahead = std::min(ahead, static_cast<std::uint64_t>(std::min(least, farthest)) << stamp_shift);
+    const std::uint64_t ahead = static_cast<std::uint64_t>(std::min(least, farthest)) << stamp_shift;
+    Lookahead& from = lookahead_[node.of];
+    from.to[port.peer_class] = std::min(from.to[port.peer_class], ahead);
+    if (port.peer_at_host) from.to_host = std::min(from.to_host, ahead);
 }
 
 std::int64_t Core::submit(const std::vector<FlowSetting>& flows) {
@@ -310,7 +333,7 @@ Totals Core::totals() {
 Effort Core::effort() const {
     Effort all;
     std::uint64_t least = idle_key;
-    for (const auto& from : lookahead_) least = std::min({least, from[0], from[1]});
+    for (const Lookahead& from : lookahead_) least = std::min({least, from.to[even], from.to[odd]});
     all.lookahead = static_cast<Time>(least >> stamp_shift);
     all.threads = static_cast<std::int64_t>(workers_.size());
     for (const auto& worker : workers_) {

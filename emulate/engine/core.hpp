@@ -1,8 +1,9 @@
 // The fast engine: the same results as the reference's, without a global queue of events.
 //
 // A node can be affected only by what its links carry, and a link carries nothing sooner than its
-// propagation and the shortest frame's wire time. So time advances in spans: hosts and switches in
-// turn run up to the instant before which nothing that is not on its way can reach them. In a span
+// propagation and the shortest frame's wire time. So time advances in spans: two classes of nodes,
+// hosts and every other layer of switches, and the layers between, run in turn up to the instant
+// before which nothing that is not on its way can reach them. In a span
 // every node with work is visited once; a visit handles the node's events in the order of (time,
 // kind, port, lane), which is all that the order of events can be seen by. A span ends at ticks of
 // observation. Where a flow may complete, its host goes on alone: advance returns with the other
@@ -92,7 +93,9 @@ private:
         flow_timers = 32
     };
     enum class Cause { buffer, watchdog };
-    enum Class : std::size_t { switches = 0, hosts = 1 };
+    // Of a node, by its links to the nearest host: an even number, as hosts have it, or an odd one.
+    enum Class : std::size_t { even = 0, odd = 1 };
+    static constexpr std::array classes{even, odd};
 
     // The longest time that a key can tell.
     static constexpr Time farthest = (Time{1} << (64 - stamp_shift)) - 2;
@@ -102,6 +105,7 @@ private:
     struct Outlook {
         std::array<std::uint64_t, 2> least{idle_key, idle_key};
         Time possible = never;
+        std::int64_t ending = 0;
     };
 
     // A flow may complete at a host: the last frame of one is on its way there.
@@ -121,6 +125,7 @@ private:
         std::array<std::uint64_t, 2> limit{};            // by class: visited up to
         std::array<std::vector<std::uint32_t>, 2> node;  // by class and place in the tree
         std::priority_queue<Possible, std::vector<Possible>, std::greater<>> possible;
+        std::int64_t ending = 0;  // last packets sent to their last switch, less those gone from it
         VisitList ahead;
         std::vector<std::uint32_t> completed;
         std::vector<FlowFact> facts;
@@ -161,11 +166,15 @@ private:
     };
 
     // The least time, as a key, from an event at a node of one class to one that it causes at
-    // another.
-    using Lookahead = std::array<std::array<std::uint64_t, 2>, 2>;
+    // another node, of a class or a host.
+    struct Lookahead {
+        std::array<std::uint64_t, 2> to{idle_key, idle_key};
+        std::uint64_t to_host = idle_key;
+    };
 
     // The tables (core.cpp).
     void add_node(std::size_t node);
+    void classify();
     void add_port(std::size_t port);
     void take(const CoreFlow& flow, const CoreRoute& route);
     std::vector<HopWait> switch_waits() const;
@@ -239,6 +248,8 @@ private:
     void told_next(Worker& worker, CoreNode& node, CorePort& port);
     void pauses_next(CoreNode& node);
     std::uint32_t flow_of(Frame frame) const;
+    bool delivers(const CorePort& port) const;
+    bool delivers_next(Frame frame) const;
     Bytes known_wire(Frame frame) const;
     Bytes wire_of(Frame frame) const;
     CorePort& way(Frame frame);
@@ -378,7 +389,7 @@ private:
     std::atomic<std::uint32_t> started_ = 0;  // runs; the threads wait for the next
     std::atomic<bool> over_ = false;
     Time end_ = 0;
-    Lookahead lookahead_{{{idle_key, idle_key}, {idle_key, idle_key}}};
+    std::array<Lookahead, 2> lookahead_;  // by class
     Time epoch_ = 0;
     std::atomic<bool> far_ = false;  // some timer lies beyond what a key can tell
     std::vector<std::uint32_t> completed_;

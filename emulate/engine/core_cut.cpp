@@ -15,7 +15,7 @@ Frame Core::herald(Worker& worker, CorePort& port, Frame frame) {
     const Time arrival = worker.now + port.serialiser.duration(header_wire) + port.delay;
     header.stamp(static_cast<std::uint64_t>(arrival - epoch_));
     port.out.push(header.head, header.body, worker.arena);
-    if (port.latest <= worker.limit[switches]) announce(worker, *port.peer, header.head);
+    if (port.latest <= worker.limit[port.peer_class]) announce(worker, *port.peer, header.head);
     port.latest = header.head;
     return {frame.head | hollow_flag, static_cast<std::uint64_t>(port.serialiser.per_byte())};
 }

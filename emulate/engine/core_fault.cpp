@@ -15,7 +15,7 @@ void Core::befall(const std::vector<FaultSetting>& faults) {
         if (fault.kind != FaultKind::storm) continue;
         CoreNode& node = nodes_[port.node];
         at(node, fault.from, EventKind::timer, fault.port, storm);
-        worker_of(node).nodes[node.is_host ? hosts : switches].set(node.slot, node.next());
+        worker_of(node).nodes[node.of].set(node.slot, node.next());
     }
 }
 
@@ -43,6 +43,7 @@ void Core::rage(Worker& worker, CoreNode& node, CorePort& port) {
 // A frame that the peer sent would be here now.
 void Core::lose(Worker& worker, CorePort& port, Frame frame) {
     if (by_credits()) repay(worker, port, frame.priority(), wire_of(frame));
+    if (frame.shape() == Shape::last && delivers_next(frame)) --worker.ending;
     ++rest_[port.id].lost;
     ++worker.totals.drops_fault;
     worker.facts.push_back({worker.now, flow_of(frame), false});

@@ -374,7 +374,7 @@ void Core::visit_host(Worker& worker, CoreNode& node, std::uint64_t limit) {
             handle(worker, node, port, kind);
         }
     }
-    worker.nodes[hosts].set(node.slot, node.next_event());
+    worker.nodes[even].set(node.slot, node.next_event());
 }
 
 }  // namespace kvfabric

@@ -22,6 +22,17 @@ inline std::uint32_t Core::flow_of(Frame frame) const {
     return paths_[step] & ~path_end;
 }
 
+// Is the port a switch's, towards a host?
+inline bool Core::delivers(const CorePort& port) const {
+    return port.peer_at_host && !nodes_[port.node].is_host;
+}
+
+// Is the next node of a frame on its way the last switch of its path?
+inline bool Core::delivers_next(Frame frame) const {
+    const std::uint32_t to = paths_[frame.step()];
+    return (to & path_end) == 0 && delivers(ports_[to]);
+}
+
 // What the shape alone tells, 0 if nothing: of the last frame of a flow, for one.
 inline Bytes Core::known_wire(Frame frame) const {
     return shape_wire_[static_cast<std::size_t>(frame.shape())];
@@ -74,17 +85,20 @@ template <bool plain>
     port.sent_key = left | sent_bits | port.local;
     if (port.heeded) port.refresh();
     frame.head = arrival | (frame.head & flag_mask);
+    const bool last = !plain && frame.shape() == Shape::last;
+    if (last && delivers_next(frame)) [[unlikely]] ++worker.ending;
     if (!plain && (port.odd & (faulty | heralded)) != 0) [[unlikely]] {
         frame = set_out(worker, port, frame);
     }
     port.out.push(frame.head, frame.body, worker.arena);
     // If the peer may have taken the frame before this one, it may not know of this one.
-    if (port.latest <= worker.limit[port.peer_at_host ? hosts : switches]) {
+    if (port.latest <= worker.limit[port.peer_class]) {
         announce(worker, *port.peer, frame.head);
     }
     port.latest = frame.head;
-    if (!plain && frame.shape() == Shape::last && port.peer_at_host) [[unlikely]] {
+    if (last && port.peer_at_host) [[unlikely]] {
         worker.possible.push({time_of(arrival), port.peer->node});
+        if (delivers(port)) --worker.ending;
     }
 }
 

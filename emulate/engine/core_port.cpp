@@ -62,7 +62,7 @@ void Core::record_ticks(CorePort& port) {
 void Core::tell_other(Worker& worker, CorePort& port, std::uint64_t word) {
     const CoreNode& at = nodes_[port.node];
     worker.woken[worker.phase][at.worker].push_back(&port);
-    std::uint64_t& least = worker.woken_least[at.is_host ? hosts : switches];
+    std::uint64_t& least = worker.woken_least[at.of];
     least = std::min(least, word & ~flag_mask);
 }
 
@@ -74,7 +74,7 @@ void Core::announce(Worker& worker, CorePort& port, std::uint64_t head) {
     } else if (idle(port.arrival_key)) {
         port.arrival_key = arrival_key(port, head);
         port.refresh();
-        worker.nodes[node.is_host ? hosts : switches].lower(node.slot, port.arrival_key);
+        worker.nodes[node.of].lower(node.slot, port.arrival_key);
     }
 }
 
@@ -90,7 +90,7 @@ void Core::wake(Worker& worker, CorePort& port, std::uint64_t word) {
         port.refresh();
     }
     told_next(worker, node, port);
-    worker.nodes[node.is_host ? hosts : switches].set(node.slot, node.next());
+    worker.nodes[node.of].set(node.slot, node.next());
 }
 
 // What a frame meets that starts at a port which is not plain.
@@ -132,7 +132,7 @@ void Core::start_pause(Worker& worker, CorePort& port) {
 void Core::tell(Worker& worker, CorePort& port, std::uint64_t word) {
     CorePortRest& rest = rest_[port.id];
     rest.pauses_out.push(word, 0, worker.arena);
-    if (rest.latest_pause <= worker.limit[port.peer_at_host ? hosts : switches]) {
+    if (rest.latest_pause <= worker.limit[port.peer_class]) {
         wake(worker, *port.peer, word);
     }
     rest.latest_pause = word;

@@ -82,6 +82,7 @@ struct alignas(64) CorePort : PortGate {
     FrameQueue* queues = nullptr;  // of its priorities
 
     bool peer_at_host = false;
+    std::uint8_t peer_class = 0;
     bool heeded = false;       // the ends of its frames are events
     bool shared = false;       // its scheduler has had a choice
     std::uint8_t once_stopped = 0;  // priorities that the peer has ever stopped, all by credits
@@ -160,6 +161,7 @@ struct CoreNode {
     std::uint32_t slot = 0;      // its place in its worker's tree
     std::uint32_t worker = 0;
     bool is_host = false;
+    std::uint8_t of = 0;         // its class: is it an odd number of links from the nearest host?
     std::vector<std::uint64_t> lined;  // a bit a port: frames may wait behind one in service
     EventQueue timers;   // and sends
     std::optional<SharedBuffer> buffer;

@@ -38,7 +38,7 @@ void Core::take_up() {
     for (const std::uint32_t flow : submitted_) {
         CoreNode& node = nodes_[ports_[port_of(flow)].node];
         at(node, senders_[flow].release, EventKind::timer, port_of(flow), flow_timers + 2 * flow);
-        worker_of(node).nodes[hosts].set(node.slot, node.next());
+        worker_of(node).nodes[even].set(node.slot, node.next());
     }
     submitted_.clear();
 }
@@ -71,7 +71,7 @@ bool Core::complete(Time reach) {
 // One host alone goes on to just after an instant that all hosts can reach.
 void Core::bring(CoreNode& node, Time time) {
     const std::uint64_t limit = stamp(time + 1);
-    for (const auto& worker : workers_) worker->limit[hosts] = std::max(worker->limit[hosts], limit);
+    for (const auto& worker : workers_) worker->limit[even] = std::max(worker->limit[even], limit);
     Worker& worker = worker_of(node);
     ++worker.visits;
     visit_host(worker, node, limit);
@@ -90,7 +90,7 @@ void Core::align() {
 Time Core::next_event() {
     std::uint64_t least = idle_key;
     for (const auto& worker : workers_) {
-        least = std::min({least, worker->nodes[switches].least(), worker->nodes[hosts].least()});
+        least = std::min({least, worker->nodes[even].least(), worker->nodes[odd].least()});
     }
     Time next = idle(least) ? never : time_of(least);
     if (idle(least) && far_) {
@@ -106,23 +106,23 @@ Time Core::next_event() {
 // reach; returns which. No switch passes such an instant. All workers take the same decisions from
 // the same outlooks.
 Time Core::run(Worker& worker, Time end) {
-    Class of = hosts;
+    Class of = even;
     for (;;) {
         const Outlook outlook = look_out(worker);
         const auto reach = [&] {
-            const Time most = of == switches ? std::min(end - 1, outlook.possible) + 1 : end;
+            const Time most = of == odd ? std::min(end - 1, outlook.possible) + 1 : end;
             return std::min(stamp(most), horizon(outlook, of));
         };
         std::uint64_t limit = reach();
         if (outlook.least[of] >= limit) {
-            of = of == hosts ? switches : hosts;
+            of = of == even ? odd : even;
             limit = reach();
         }
         hear(worker);
         if (outlook.least[of] >= limit) return end;
-        if (of == hosts && outlook.possible < time_of(limit)) return time_of(limit);
+        if (of == even && outlook.possible < time_of(limit)) return time_of(limit);
         visit(worker, of, limit);
-        of = of == hosts ? switches : hosts;
+        of = of == even ? odd : even;
     }
 }
 
@@ -130,19 +130,21 @@ Time Core::run(Worker& worker, Time end) {
 // until all have read it.
 Core::Outlook Core::look_out(Worker& worker) {
     Outlook& own = worker.outlook[worker.phase];
-    for (const Class of : {switches, hosts}) {
+    for (const Class of : classes) {
         own.least[of] = std::min(worker.nodes[of].least(), worker.woken_least[of]);
     }
     own.possible = worker.next_possible();
+    own.ending = worker.ending;
     if (workers_.size() == 1) return own;
     barrier_->wait();
     Outlook all;
     for (const auto& other : workers_) {
         const Outlook& theirs = other->outlook[worker.phase];
-        for (const Class of : {switches, hosts}) {
+        for (const Class of : classes) {
             all.least[of] = std::min(all.least[of], theirs.least[of]);
         }
         all.possible = std::min(all.possible, theirs.possible);
+        all.ending += theirs.ending;
     }
     return all;
 }
@@ -174,7 +176,7 @@ void Core::visit(Worker& worker, Class of, std::uint64_t limit) {
     for (std::size_t i = 0; i < worker.ahead.nodes(); ++i) {
         if (wide_) fetch_ahead(worker, i, limit);
         CoreNode& node = worker.ahead.node(i);
-        if (of == hosts) {
+        if (node.is_host) {
             visit_host(worker, node, limit);
         } else {
             visit_switch(worker, node, limit);
@@ -231,13 +233,16 @@ std::uint64_t Core::horizon(const Outlook& outlook, Class of) const {
     const auto after = [](std::uint64_t key, std::uint64_t ahead) {
         return key > idle_key - ahead ? idle_key : (key & ~flag_mask) + ahead;
     };
-    const auto& ahead = lookahead_;
-    const auto [at_switch, at_host] = outlook.least;
-    const std::uint64_t first_switch = std::min(at_switch, after(at_host, ahead[hosts][switches]));
-    const std::uint64_t first_host = std::min(at_host, after(at_switch, ahead[switches][hosts]));
-    return std::min({after(first_switch, ahead[switches][of]), after(first_host, ahead[hosts][of]),
-                     after(first_switch, ahead[switches][hosts]),
-                     after(first_host, ahead[hosts][hosts])});
+    const auto& [from_even, from_odd] = lookahead_;
+    const auto [at_even, at_odd] = outlook.least;
+    const std::uint64_t first_even = std::min(at_even, after(at_odd, from_odd.to[even]));
+    const std::uint64_t first_odd = std::min(at_odd, after(at_even, from_even.to[odd]));
+    const std::uint64_t last_there =
+        outlook.ending > 0 ? first_odd
+                           : std::min(after(first_even, from_even.to[odd]),
+                                      after(first_odd, from_odd.to[odd]));
+    return std::min({after(first_even, from_even.to[of]), after(first_odd, from_odd.to[of]),
+                     after(first_even, from_even.to_host), after(last_there, from_odd.to_host)});
 }
 
 // Counts keys and what is in flight from another instant on: at most the next event's.
@@ -268,7 +273,7 @@ void Core::rebase(Time epoch) {
     for (CoreNode& node : nodes_) {
         move_key(node.start_key);
         pauses_next(node);
-        worker_of(node).nodes[node.is_host ? hosts : switches].set(node.slot, node.next());
+        worker_of(node).nodes[node.of].set(node.slot, node.next());
     }
 }
 

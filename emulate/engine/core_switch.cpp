@@ -274,6 +274,7 @@ Frame Core::mark(Worker& worker, CorePort& port, Frame frame, Bytes queue) {
 // The frame is gone. For want of memory in a lossless class, that is an error of the run.
 void Core::drop(Worker& worker, CorePort& port, Frame frame, Bytes wire, Cause cause) {
     ++rest_[port.id].drops;
+    if (frame.shape() == Shape::last && delivers(port)) --worker.ending;
     const bool lossless = (discipline_.lossless >> frame.priority() & 1) != 0;
     if (cause == Cause::watchdog) {
         ++worker.totals.drops_watchdog;
@@ -307,7 +308,7 @@ void Core::visit_switch(Worker& worker, CoreNode& node, std::uint64_t limit) {
         }
     }
     start_waiting(worker, node, limit);
-    worker.nodes[switches].set(node.slot, node.next());
+    worker.nodes[node.of].set(node.slot, node.next());
 }
 
 // Starts what follows frames that have left before the limit without an event.

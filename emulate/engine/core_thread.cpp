@@ -15,24 +15,25 @@ void Core::use_threads(std::uint32_t threads) {
 
 void Core::share_out(std::uint32_t threads) {
     workers_.clear();
-    std::array<std::uint64_t, 2> ports{};
-    for (const CoreNode& node : nodes_) ports[node.is_host ? hosts : switches] += node.count + 1;
+    const auto kind = [](const CoreNode& node) { return node.is_host ? 2u : node.of; };
+    std::array<std::uint64_t, 3> ports{};
+    for (const CoreNode& node : nodes_) ports[kind(node)] += node.count + 1;
     for (std::uint32_t index = 0; index < threads; ++index) {
         Worker& worker = *workers_.emplace_back(std::make_unique<Worker>());
         worker.index = index;
         for (auto& woken : worker.woken) woken.resize(threads);
     }
-    std::array<std::uint64_t, 2> before{};
+    std::array<std::uint64_t, 3> before{};
     for (CoreNode& node : nodes_) {
-        const Class of = node.is_host ? hosts : switches;
-        node.worker = static_cast<std::uint32_t>(before[of] * threads / ports[of]);
-        before[of] += node.count + 1;
-        std::vector<std::uint32_t>& mine = workers_[node.worker]->node[of];
+        const auto k = kind(node);
+        node.worker = static_cast<std::uint32_t>(before[k] * threads / ports[k]);
+        before[k] += node.count + 1;
+        std::vector<std::uint32_t>& mine = workers_[node.worker]->node[node.of];
         node.slot = static_cast<std::uint32_t>(mine.size());
         mine.push_back(static_cast<std::uint32_t>(&node - nodes_.data()));
     }
     for (const auto& worker : workers_) {
-        for (const Class of : {switches, hosts}) {
+        for (const Class of : classes) {
             worker->nodes[of] = KeyTree(worker->node[of].size());
             for (const std::uint32_t n : worker->node[of]) {
                 worker->nodes[of].set(nodes_[n].slot, nodes_[n].next());
