@@ -5,12 +5,11 @@ cell of the fluid emulator has none. Times are integer picoseconds, sizes bytes;
 reached" and for no port. docs/packet-model.md says what each number is.
 """
 
-import hashlib
 from pathlib import Path
 from typing import Final
 
 from analysis.error import RecordError
-from analysis.parquet import decoded
+from analysis.parquet import decoded, sealed
 from traffic.cache.tally import COLUMNS as PROMPTS
 from traffic.emulator import Table
 from traffic.failure.spell import COLUMNS as SPELLS
@@ -103,10 +102,4 @@ def read_observed(directory: Path, digest: dict[str, str], name: str) -> Table:
         whose = _WHOSE.get(name, "packet cells")
         raise RecordError(f"{directory}: no table {name}; only {whose} have one, run it anew")
     path = directory / f"{name}.parquet"
-    try:
-        content = path.read_bytes()
-    except OSError as error:
-        raise RecordError(f"{path}: {error.strerror}; remove the cell and run it again") from None
-    if hashlib.sha256(content).hexdigest() != digest[name]:
-        raise RecordError(f"{path}: differs from its manifest; remove the cell and run it again")
-    return decoded(content, BESIDE[name], frozenset(), str(path))
+    return decoded(sealed(path, digest[name]), BESIDE[name], frozenset(), str(path))

@@ -3,8 +3,10 @@
 The bytes depend on the values alone (and on the pyarrow version), never on time or place.
 """
 
+import hashlib
 import io
 from collections.abc import Set
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -42,6 +44,20 @@ def encoded(table: Table, columns: tuple[str, ...], text: Set[str], what: str) -
         pyarrow.table(arrays, names=list(columns)), sink, compression="zstd", version="2.6"
     )
     return sink.getvalue()
+
+
+def sealed(path: Path, digest: str) -> bytes:
+    """The bytes of a table's file, which its manifest knows by their SHA-256.
+
+    Raises `RecordError` for a file that cannot be read or has changed.
+    """
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise RecordError(f"{path}: {error.strerror}; remove the cell and run it again") from None
+    if hashlib.sha256(content).hexdigest() != digest:
+        raise RecordError(f"{path}: differs from its manifest; remove the cell and run it again")
+    return content
 
 
 def decoded(content: bytes, columns: tuple[str, ...], text: Set[str], what: str) -> Table:

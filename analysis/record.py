@@ -21,7 +21,7 @@ from msgspec import Struct
 from analysis.disk import sync_directory, write_synced
 from analysis.error import RecordError
 from analysis.observed import BESIDE
-from analysis.parquet import decoded, encoded
+from analysis.parquet import decoded, encoded, sealed
 from analysis.price import PriceFact
 from traffic.emulator import Table
 from traffic.record.book import MOMENTS
@@ -278,9 +278,11 @@ def read_cell(directory: Path) -> Cell:
     return Cell(manifest, tables["requests"], tables["flows"], tables["ports"])
 
 
-def has_cell(directory: Path) -> bool:
-    """Whether a finished cell is there (its tables are not checked)."""
-    return (directory / "manifest.json").is_file()
+def check_cell(directory: Path) -> None:
+    """Raise `RecordError`, in one line, unless a cell and every table beside it are as written."""
+    digest = read_cell(directory).manifest.digest
+    for name in digest.keys() - TABLES.keys():
+        sealed(directory / f"{name}.parquet", digest[name])
 
 
 def write_study(directory: Path, manifest: StudyManifest) -> None:
@@ -384,10 +386,4 @@ def _encoded(cell: Cell, place: Path) -> dict[str, bytes]:
 
 
 def _table(path: Path, columns: tuple[str, ...], digest: str) -> Table:
-    try:
-        content = path.read_bytes()
-    except OSError as error:
-        raise RecordError(f"{path}: {error.strerror}; remove the cell and run it again") from None
-    if hashlib.sha256(content).hexdigest() != digest:
-        raise RecordError(f"{path}: differs from its manifest; remove the cell and run it again")
-    return decoded(content, columns, TEXT, str(path))
+    return decoded(sealed(path, digest), columns, TEXT, str(path))

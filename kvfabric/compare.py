@@ -22,8 +22,7 @@ from analysis.record import (
     FabricFact,
     StudyManifest,
     cell_directory,
-    has_cell,
-    read_cell,
+    check_cell,
     read_manifest,
     write_cell,
     write_study,
@@ -108,13 +107,13 @@ def run_study(
     processes: int,
     progress: Progress,
     reproduce: str,
-    announce: Callable[[str], None] | None = None,
+    announce: Callable[[str], None] = lambda _: None,
 ) -> StudyManifest:
     """Run what is missing of a study into ``out`` and return its manifest.
 
     Nothing is written before everything that can be checked is checked. ``reproduce`` is the
     command line that gives the same study again; ``announce`` gets a line where it will take
-    minutes.
+    minutes, and one of every damaged cell, which is run again.
     """
     jobs = jobs_of(study)
     manifest = manifest_of(study, jobs, reproduce)
@@ -122,7 +121,7 @@ def run_study(
     with locked(out):
         _refuse_other(out, manifest)
         write_study(out, manifest)
-        missing = [job for job in jobs if not _kept(cell_directory(out, job.cell))]
+        missing = [job for job in jobs if not _kept(cell_directory(out, job.cell), announce)]
         requests = sum(_weight(job) for job in missing)
 
         def tell(done: int, steps: int) -> None:
@@ -132,7 +131,7 @@ def run_study(
             progress(share, f"{len(jobs) - len(missing) + done}/{len(jobs)} cells")
 
         if missing:
-            if announce is not None and (line := foretold(missing, processes)):
+            if line := foretold(missing, processes):
                 announce(line)
             work = _Work(out)
             # What was read to check the study is not read again by those who run it.
@@ -142,13 +141,14 @@ def run_study(
     return manifest
 
 
-def _kept(cell: Path) -> bool:
+def _kept(cell: Path, announce: Callable[[str], None]) -> bool:
     """Whether a finished cell is there and whole; a damaged one is removed, to be run again."""
-    if not has_cell(cell):
+    if not cell.exists():
         return False
     try:
-        read_cell(cell)
-    except RecordError:
+        check_cell(cell)
+    except RecordError as error:
+        announce(f"{str(error).partition(';')[0]}; this cell is run again")
         shutil.rmtree(cell)
         return False
     return True

@@ -17,7 +17,6 @@ from analysis.record import (
     StudyManifest,
     cell_directory,
     cell_id,
-    has_cell,
     read_cell,
     read_study,
     write_cell,
@@ -146,7 +145,7 @@ def test_a_column_of_fractions_is_refused(tmp_path: Path) -> None:
     cell.flows["bytes"] = np.array([0.5] * 5)
     with pytest.raises(RecordError, match=r"flows.bytes: float64 is not a whole number"):
         write_cell(tmp_path / "a", cell)
-    assert not has_cell(tmp_path / "a")
+    assert not (tmp_path / "a").exists()
 
 
 def test_a_missing_column_is_named(tmp_path: Path) -> None:

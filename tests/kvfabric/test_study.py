@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -113,13 +114,29 @@ def test_more_seeds_extend_a_study_and_keep_what_is_there(scenario: Path, tmp_pa
     assert {name: after[name] for name in before} == before
 
 
-def test_a_damaged_cell_is_run_again(scenario: Path, tmp_path: Path) -> None:
+def _shorten(file: Path) -> None:
+    file.write_bytes(file.read_bytes()[:-9])
+
+
+@pytest.mark.parametrize("damage", [_shorten, Path.unlink])
+@pytest.mark.parametrize("name", ["manifest.json", "flows.parquet", "blame.parquet"])
+def test_a_cell_with_a_damaged_or_missing_file_is_run_again_with_a_word_about_it(
+    scenario: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    name: str,
+    damage: Callable[[Path], None],
+) -> None:
     out = tmp_path / "a"
-    assert kvfabric("run", scenario, "--out", out) == 0
+    assert kvfabric("run", scenario, "--out", out, "--jobs", "1") == 0
     before = contents(out)
-    victim = next((out / "cells").glob("*/flows.parquet"))
-    victim.write_bytes(victim.read_bytes()[:-9])
-    assert kvfabric("run", scenario, "--out", out) == 0
+    victim = next((out / "cells").glob(f"*/{name}"))
+    damage(victim)
+    capsys.readouterr()
+    assert kvfabric("run", scenario, "--out", out, "--jobs", "1") == 0
+    (told,) = capsys.readouterr().err.splitlines()
+    assert told.startswith(f"tiny: {victim}: ")
+    assert told.endswith("; this cell is run again")
     assert contents(out) == before
 
 
