@@ -11,7 +11,7 @@ from analysis.economics import token_costs
 from analysis.loss import table as losses
 from analysis.markdown import escaped, folded, table
 from analysis.result import Result, requirements, told_blames
-from analysis.summary import Summary
+from analysis.summary import NOT_LOSSLESS, Summary
 from analysis.sweep import knees
 from analysis.verdict import alternative, cost
 from analysis.wording import NONE, duration, duration_span, money, percent, share_span
@@ -89,7 +89,7 @@ def _row(row: Summary, chosen: bool) -> tuple[str, ...]:
     tail = f"{duration(row.tail.value)} ({duration_span(row.tail)})" if row.tail else NONE
     over = f"{percent(row.over.value)} ({share_span(row.over)})" if row.over else row.reason
     return (
-        f"{row.verdict}, the choice" if chosen else row.verdict,
+        row.verdict + (f", {NOT_LOSSLESS}" if row.lossless else "") + (", the choice" * chosen),
         row.fabric,
         row.policy,
         money(price) if price == price else NONE,

@@ -22,7 +22,7 @@ from analysis.review import capacity, elsewhere
 from analysis.segment import classes
 from analysis.signal import signals
 from analysis.stratum import requests_by_class
-from analysis.summary import emulated
+from analysis.summary import NOT_LOSSLESS, emulated
 from analysis.sweep import knees, loads
 from analysis.tally import tallies
 from analysis.throughput import throughputs
@@ -91,6 +91,7 @@ def page(found: Result, figures: Sequence["Plot"], images: Mapping[str, bytes]) 
         settings=settings(found.study.cells),
         notes=notes(found.study),
         missing=found.study.missing,
+        not_lossless=NOT_LOSSLESS,
         w=wording,
         numeric=numeric,
         moved=emulated(found.study),

@@ -35,6 +35,8 @@ LOCAL: Final = "no hand-off"
 """What an alternative is whose requests all stay where they were prefilled."""
 IMPOSSIBLE: Final = "impossible"
 MISSING: Final = "missing"
+NOT_LOSSLESS: Final = "not lossless"
+"""What stands beside the verdict of an alternative that lost frames of a lossless class."""
 
 Floats = NDArray[np.float64]
 
@@ -85,7 +87,8 @@ class Summary:
     the effective number of hand-offs over n. Pause fractions are time that a port's data class
     was stopped by its peer over the time the fabric had hand-offs to carry (`window_ps`), over
     switch ports (``host_pause``: host ports), warm-up included; so is utilisation.
-    ``innocent_pause`` is the share of `analysis.innocence` over all seeds.
+    ``innocent_pause`` is the share of `analysis.innocence` over all seeds. Of ``drops``, all causes
+    together, ``lossless`` were for want of memory in a lossless class.
     """
 
     fabric: str
@@ -114,6 +117,7 @@ class Summary:
     resent: float = nan
     timeouts: int = 0
     drops: int = 0
+    lossless: int = 0
     pause_max: float = nan
     pause_mean: float = nan
     host_pause: float = nan
@@ -218,6 +222,7 @@ def summary(sample: Sample, q: float | None, allowed: float) -> Summary:
         resent=sum(part.resent_bytes for part in sample.handoffs) / sent if sent else nan,
         timeouts=sum(part.timeouts for part in sample.handoffs),
         drops=sum(int(cell.ports["drops"].astype(np.int64).sum()) for cell in sample.cells),
+        lossless=sum(cell.manifest.totals.get("drops_lossless", 0) for cell in sample.cells),
         pause_max=_over_ports(sample.cells, "paused_ps", np.max),
         pause_mean=_over_ports(sample.cells, "paused_ps", np.mean),
         host_pause=_over_ports(sample.cells, "paused_ps", np.max, hosts=True),

@@ -9,7 +9,7 @@ from math import isfinite
 from typing import TYPE_CHECKING, Final
 
 from analysis.record import StudyManifest
-from analysis.summary import MET, MISSED, UNDECIDED, Summary
+from analysis.summary import MET, MISSED, NOT_LOSSLESS, UNDECIDED, Summary
 from analysis.verdict import cost
 from analysis.wording import duration, milliseconds, money, name, percent
 
@@ -64,7 +64,8 @@ def _cell(row: Summary) -> "Text":
         return Text(row.verdict + served, style="dim")
     tail = row.tail.value if row.tail is not None else row.median
     text = Text(f"{row.verdict} {milliseconds(tail)}", style=_STYLE[row.verdict])
-    return text.append(f"\n{percent(row.over.value)} over", style="dim")
+    text.append(f"\n{percent(row.over.value)} over", style="dim")
+    return text.append(f"\n{NOT_LOSSLESS}", style="bold red") if row.lossless else text
 
 
 def _list(rows: Sequence[Summary], title: str) -> "Table":

@@ -10,7 +10,7 @@ from math import isfinite, nan
 
 import numpy as np
 
-from analysis import backlog, breakeven, loss, sweep, warmup
+from analysis import backlog, breakeven, loss, lossless, sweep, warmup
 from analysis.condition import Case, Condition, at, cases, conditions, everywhere
 from analysis.interval import needed
 from analysis.matter import fabric_matters, policy_matters
@@ -58,6 +58,7 @@ def verdict(study: Study, parts: Sequence[Sample], rows: Sequence[Summary]) -> V
     manifest = study.manifest
     chosen = choice(rows, conditions(manifest))
     sentences = [
+        *lossless.told(study, rows, chosen),
         *_others(rows, chosen, manifest.allowed),
         _hopeless(rows, manifest),
         *sweep.sentences(parts, rows, manifest),
@@ -273,12 +274,12 @@ def _warnings(study: Study, rows: Sequence[Summary]) -> list[str]:
                 "attainment counts them as missed."
             )
     lines += backlog.told(study, rows)
-    dropped = [row for row in rows if row.drops]
+    dropped = [row for row in rows if row.drops > row.lossless]
     if dropped:
-        most = max(dropped, key=lambda row: row.drops)
+        most = max(dropped, key=lambda row: row.drops - row.lossless)
         lines.append(
             f"Packets were dropped in {count(len(dropped), 'alternative')}, most in "
-            f"{alternative(most)}: {most.drops:,}."
+            f"{alternative(most)}: {most.drops - most.lossless:,}."
         )
     cycles = {row.fabric: row.facts.deadlock for row in rows if row.facts and row.facts.deadlock}
     lines += [f"{fabric}: deadlock is possible, {cycle}." for fabric, cycle in cycles.items()]
