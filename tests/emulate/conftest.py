@@ -5,6 +5,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import strategies as st
+from hypothesis.strategies import SearchStrategy
 from numpy.typing import NDArray
 
 from emulate.discipline import Discipline
@@ -67,6 +69,31 @@ class Lab:
             for i in range(per_leaf):
                 host = fabric.add_host(f"h{leaf}.{i}")
                 fabric.connect(host, node, rate_bps=gbps * G, delay_ps=50_000)
+        return fabric
+
+    @staticmethod
+    def tangle(draw: Callable[[SearchStrategy[Any]], Any]) -> Fabric:
+        """Switches joined at random, hosts with a cable or two to them, or to each other."""
+        rates = st.sampled_from([25 * G, 100 * G, 400 * G])
+        delays = st.sampled_from([0, 25_000, 1_000_000])
+        latency = st.sampled_from([0, 300_000, 600_000])
+        fabric = Fabric("tangle")
+        switches = [
+            fabric.add_switch(f"s{s}", tier=1, switch=Lab.switch(2**20, draw(latency)))
+            for s in range(draw(st.integers(2, 6)))
+        ]
+        hosts = [fabric.add_host(f"h{h}") for h in range(draw(st.integers(2, 5)))]
+        pick = st.sampled_from(switches)
+        cables = {(s, draw(st.sampled_from(switches[:i]))) for i, s in enumerate(switches) if i}
+        cables |= {
+            (max(pair), min(pair)) for pair in draw(st.lists(st.tuples(pick, pick), max_size=4))
+        }
+        cables |= {(host, draw(pick)) for host in hosts for _ in range(draw(st.integers(1, 2)))}
+        if draw(st.booleans()):
+            cables.add((hosts[0], hosts[1]))
+        for a, b in sorted(cables):
+            if a != b:
+                fabric.connect(a, b, rate_bps=draw(rates), delay_ps=draw(delays))
         return fabric
 
     @staticmethod

@@ -124,7 +124,7 @@ def faults(links):
 
 @st.composite
 def cases(draw, lab):
-    fabric = draw(fabrics(lab))
+    fabric = lab.tangle(draw) if draw(st.booleans()) else draw(fabrics(lab))
     hosts = lab.hosts(fabric)
     count = len(hosts)
     size = st.one_of(st.integers(1, 400_000), st.sampled_from([1, 4096, 8192, 65536]))
