@@ -196,7 +196,7 @@ def _one(asked: Assertion, part: Sample, study: StudyManifest) -> tuple[str, str
     show = asked.measure.unit.show
     told = f"{asked.measure.says} {show(found.value)}"
     if found.low < found.high:
-        told += f" ({_end(show, found.low)} to {_end(show, found.high)}, {part.n:,} hand-offs)"
+        told += f" ({_span(show, found, len(part.cells))}, {part.n:,} hand-offs)"
     standing = asked.standing(found)
     if standing == UNDECIDED and asked.measure.name == "over_budget":
         over = [int(each.over.sum()) for each in part.handoffs]
@@ -205,6 +205,13 @@ def _one(asked: Assertion, part: Sample, study: StudyManifest) -> tuple[str, str
         if more is not None and more > part.n:
             told += f"; about {more - part.n:,} more hand-offs would decide"
     return standing, told
+
+
+def _span(show: Callable[[float], str], found: Estimate, seeds: int) -> str:
+    """The interval; that there is none of one seed."""
+    if isinf(found.low) and isinf(found.high):
+        return "one seed gives no interval" if seeds == 1 else "no interval"
+    return f"{_end(show, found.low)} to {_end(show, found.high)}"
 
 
 def _end(show: Callable[[float], str], value: float) -> str:

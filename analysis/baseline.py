@@ -13,12 +13,11 @@ from typing import Final
 
 from analysis.breakdown import Breakdown
 from analysis.error import SummaryError
-from analysis.interval import Estimate
 from analysis.measure import MEASURES, Unit
 from analysis.pairing import Paired, discoveries, paired
 from analysis.record import StudyManifest
 from analysis.summary import Sample
-from analysis.wording import NONE, between
+from analysis.wording import NONE, ONE_SEED, between
 from topo.unit import PS_PER_MS
 
 COMPARED: Final = ("handoff_mean", "over_budget", "ttft_mean", "attainment", "known")
@@ -41,14 +40,14 @@ _FOUND: Final = " *"
 
 SHORT: Final = (
     "First row: the base itself. Others: their difference from it, paired over the seeds, 95 %\n"
-    "interval; * held to be one (at most one in twenty of these is expected not to be)."
+    "interval, none of one seed; * held to be one (at most one in twenty is expected not to be)."
 )
 
 LEGEND: Final = (
     "The first row is the base itself, the others are their difference from it, seed by seed, "
-    "with its 95 % interval. * marks what is held to be a difference, of which at most one in "
-    "twenty is expected not to be (Benjamini and Hochberg); a single interval off zero is not "
-    "enough where many are looked at."
+    "with its 95 % interval; one seed gives none. * marks what is held to be a difference, of "
+    "which at most one in twenty is expected not to be (Benjamini and Hochberg); a single interval "
+    "off zero is not enough where many are looked at."
 )
 
 
@@ -178,15 +177,26 @@ def _gap(rival: Rival, name: str) -> str:
     gap = rival.gaps.get(name)
     if gap is None:
         return NONE
-    if not (gap.gap.value or gap.gap.low or gap.gap.high):
-        return SAME
-    show = _scale(name)
-    mark = _FOUND if name in rival.found else ""
-    return f"{show(gap.gap.value, '+')} ({_span(gap.gap, show)}){mark}"
+    return gap_told(gap, _scale(name)) + (_FOUND if name in rival.found else "")
 
 
-def _span(gap: Estimate, show: Callable[[float, str], str]) -> str:
-    return between(show(gap.low, ""), show(gap.high, ""), gap)
+def gap_told(pair: Paired, show: Callable[[float, str], str]) -> str:
+    """A difference with its interval; of one seed, which gives none, with that instead.
+
+    ``show`` writes a number with a sign, or without where it gets "" for it.
+
+    >>> plain = lambda value, sign: f"{value:{sign}.1f}"
+    >>> one, equal = ({1: 2.0}, {1: 3.5}), ({1: 2.0, 2: 1.0},) * 2
+    >>> [gap_told(paired(*each), plain) for each in (one, (one[0], one[0]), equal) if paired(*each)]
+    ['+1.5 (one seed)', 'same (one seed)', 'same']
+    """
+    gap, alone = pair.gap, pair.seeds < 2
+    same = not gap.value and (alone or gap.low == gap.high)
+    shown = SAME if same else show(gap.value, "+")
+    if same and not alone:
+        return shown
+    span = ONE_SEED if alone else between(show(gap.low, ""), show(gap.high, ""), gap)
+    return f"{shown} ({span})"
 
 
 def _scale(name: str) -> Callable[[float, str], str]:

@@ -31,7 +31,7 @@ from analysis.pairing import paired
 from analysis.record import StudyManifest
 from analysis.service import attainment
 from analysis.summary import Sample
-from analysis.wording import count, money, more_seeds, percent, times
+from analysis.wording import ONE_SEED, count, money, more_seeds, percent, times
 
 APART: Final = "disaggregated"
 """The mode of serving that is held against the others."""
@@ -147,8 +147,8 @@ def breakeven(samples: Sequence[Sample], study: StudyManifest) -> Breakdown:
         (
             _name(each.apart),
             _name(each.together),
-            _factors(each.ratio),
-            _factors(each.cost),
+            _factors(each.ratio, each.seeds),
+            _factors(each.cost, each.seeds),
             _verdict(each),
             _turn(each),
         )
@@ -157,9 +157,9 @@ def breakeven(samples: Sequence[Sample], study: StudyManifest) -> Breakdown:
     return Breakdown(
         "Worth of disaggregating",
         "The cheapest disaggregated alternative against the cheapest other: tokens within the "
-        "objectives and cost a token, first over second, with intervals over common seeds; and "
-        "the price of the first one's fabric at which both cost the same, in proportion to the "
-        "price that it has, if all fabrics change alike.",
+        "objectives and cost a token, first over second, with intervals over common seeds, none of "
+        "one seed; and the price of the first one's fabric at which both cost the "
+        "same, in proportion to the price that it has, if all fabrics change alike.",
         (
             *("disaggregated", "against", "tokens, first over second", "cost a token"),
             *("cheaper", "order turns at a fabric of"),
@@ -247,10 +247,10 @@ def _turn(pair: Rivals) -> str:
     return f"{told}, {times(found.value)} its price"
 
 
-def _factors(found: Estimate) -> str:
-    """A factor with its interval, three digits."""
+def _factors(found: Estimate, seeds: int) -> str:
+    """A factor with its interval over so many seeds, three digits."""
     if (found.low, found.high) == (0.0, inf):
-        return f"{found.value:.3g}x (unbounded)"
+        return f"{found.value:.3g}x ({'unbounded' if seeds > 1 else ONE_SEED})"
     return f"{found.value:.3g}x ({found.low:.3g}x to {found.high:.3g}x)"
 
 

@@ -22,7 +22,7 @@ from analysis.price import PriceFact
 from analysis.record import Cell, StudyManifest
 from analysis.service import tokens_per_s
 from analysis.summary import Sample
-from analysis.wording import NONE, between, money
+from analysis.wording import NONE, ONE_SEED, between, money
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -95,7 +95,7 @@ def token_costs(samples: Sequence[Sample], study: StudyManifest) -> Breakdown:
                 f"{tokens:,.0f}" if tokens >= 100 else f"{tokens:.3g}",
                 money(price.gpu_usd_per_hour),
                 money(price.fabric_usd_per_hour) if price.crosses else "$0, not used",
-                usd_told(each.usd),
+                usd_told(each.usd, len(each.tokens)),
             )
         )
     return Breakdown(
@@ -103,7 +103,8 @@ def token_costs(samples: Sequence[Sample], study: StudyManifest) -> Breakdown:
         "Output tokens of requests within the objectives, per second of arrivals, mean over the "
         "seeds; what the GPUs cost for an hour, and the fabric, paid off over its hours of use, "
         "where serving sends something over it; both together for a million of these tokens, "
-        "with the 95 % interval, at the load of this run. Prices are the scenario's (`cost`).",
+        "with the 95 % interval (none of one seed), at the load of this run. Prices are the "
+        "scenario's (`cost`).",
         (
             *("fabric", "policy", "serving", "tokens/s within objectives", "GPUs an hour"),
             *("fabric an hour", "$ a million tokens (95 %)"),
@@ -117,8 +118,8 @@ def short(told: Breakdown) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
     return (*told.columns[:2], *told.columns[3:]), [(*row[:2], *row[3:]) for row in told.rows]
 
 
-def usd_told(found: Estimate) -> str:
-    """A cost with its interval."""
+def usd_told(found: Estimate, seeds: int) -> str:
+    """A cost with its interval over so many seeds."""
     if isnan(found.value):
         return NONE
     if found.value == inf:
@@ -126,5 +127,5 @@ def usd_told(found: Estimate) -> str:
     if found.low == found.high:
         return money(found.value)
     if (found.low, found.high) == (0.0, inf):
-        return f"{money(found.value)} (unbounded)"
+        return f"{money(found.value)} ({'unbounded' if seeds > 1 else ONE_SEED})"
     return f"{money(found.value)} ({between(money(found.low), money(found.high), found)})"

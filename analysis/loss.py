@@ -9,14 +9,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import inf, isfinite, nan
 
-from analysis.baseline import SAME
+from analysis.baseline import gap_told
 from analysis.breakdown import Breakdown
 from analysis.condition import HEALTHY, Condition, at, conditions
 from analysis.pairing import Paired, paired_quantile
 from analysis.record import StudyManifest
 from analysis.summary import Floats, Sample, Summary, tail_name
 from analysis.wording import NONE, duration, percent, share_span, times
-from analysis.wording import between as within
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -97,10 +96,7 @@ def table(parts: Sequence[Sample], rows: Sequence[Summary], study: StudyManifest
         for loss in mine.each:
             change = NONE
             if loss.more is not None:
-                gap = loss.more.gap
-                span = within(_signed(gap.low), _signed(gap.high), gap)
-                same = gap.value == gap.low == gap.high == 0
-                change = SAME if same else f"{_signed(gap.value)} ({span})"
+                change = gap_told(loss.more, lambda ps, _: _signed(ps))
             told.append(
                 (
                     *(mine.fabric, mine.policy, loss.what, percent(loss.left)),
@@ -111,9 +107,9 @@ def table(parts: Sequence[Sample], rows: Sequence[Summary], study: StudyManifest
     return Breakdown(
         "Losses, N-1",
         "Each loss against the same alternative without faults, paired over the seeds; 95 % "
-        "intervals. Max-flow left: of what stands for the whole run; what is down or slow for a "
-        "while is not counted. What is removed is gone from the start and routes go round it; "
-        "what is down loses what is sent to it, since routes do not change.",
+        "intervals, none of one seed. Max-flow left: of what stands for the whole run; what is "
+        "down or slow for a while is not counted. What is removed is gone from the start and "
+        "routes go round it; what is down loses what is sent to it, since routes do not change.",
         (
             *("fabric", "policy", "lost", "max-flow left", "verdict", f"{q} hand-off"),
             *("over budget (95 %)", "of the whole", f"{q} longer by (95 %)"),

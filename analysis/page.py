@@ -124,10 +124,14 @@ def page(found: Result, figures: Sequence["Plot"], images: Mapping[str, bytes]) 
 def numeric(text: str) -> bool:
     """Whether a cell of a table is a number with what belongs to it, to be set to the right.
 
-    >>> [numeric(text) for text in ("+1.3 ms (unbounded)", "< 0.1 %", "n/a", "spine0:1 > h1:0")]
+    >>> [numeric(text) for text in ("+1.3 ms (one seed)", "< 0.1 %", "n/a", "spine0:1 > h1:0")]
     [True, True, True, False]
     """
-    return text[:1].isdigit() or text[:1] in ("+", "-", "<", "$") or text in (wording.NONE, SAME)
+    return (
+        text[:1].isdigit()
+        or text[:1] in ("+", "-", "<", "$")
+        or text.partition(" (")[0] in (wording.NONE, SAME)
+    )
 
 
 def settings(cells: Sequence[Cell]) -> dict[str, list[str]]:

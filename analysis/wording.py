@@ -10,6 +10,8 @@ from analysis.interval import Estimate
 from topo.unit import PS_PER_MS, show_duration
 
 NONE = "n/a"
+ONE_SEED = "one seed"
+"""In the place of an interval over the seeds where there is one seed, and so none."""
 
 
 def duration(ps: float) -> str:
@@ -51,7 +53,7 @@ def percent(share: float) -> str:
 def between(low: str, high: str, estimate: Estimate) -> str:
     """The interval in words, for ends already written."""
     if estimate.low == -inf and estimate.high == inf:
-        return "unbounded"
+        return "no interval"
     if estimate.low == -inf:
         return f"below {high}"
     return f"above {low}" if estimate.high == inf else f"{low} to {high}"

@@ -137,7 +137,7 @@ def _means(found: Difference, most: int) -> Section:
                 show(pair.first),
                 show(pair.second),
                 _delta(change),
-                _span(change.unit, pair.gap),
+                "none: one seed" if pair.seeds < 2 else _span(change.unit, pair.gap),
                 verdict,
             )
         )
@@ -208,7 +208,7 @@ def _percent(change: Change) -> str:
 
 def _span(unit: Unit, gap: Estimate) -> str:
     if not isfinite(gap.low):
-        return "unbounded"
+        return "no interval"
     if gap.low == gap.high:
         return f"{_gap(unit, gap.low)} in every seed"
     return f"{_gap(unit, gap.low)} to {_gap(unit, gap.high)}"

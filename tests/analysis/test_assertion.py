@@ -128,6 +128,15 @@ def test_an_impossible_alternative_is_left_out_unless_it_is_named(
     assert "impossible: no groups" in outcome.text()
 
 
+def test_a_mean_of_one_seed_is_told_without_an_interval(
+    make_rows: Rows, make_question: Ask
+) -> None:
+    ask = make_question()
+    outcome = decided("handoff_mean<9ms", [constant(make_rows, ask, "f", [1] * 20)], ask)
+    assert outcome.standing == UNDECIDED
+    assert "1 ms (one seed gives no interval, 20 hand-offs)" in outcome.text()
+
+
 def test_too_few_hand_offs_decide_nothing_and_are_told_how_many_would(
     make_rows: Rows, make_question: Ask
 ) -> None:

@@ -1,6 +1,7 @@
 """All policies of a fabric stand in one table, as paired differences from the base."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -8,6 +9,7 @@ import pytest
 
 from analysis.baseline import LEGEND, baseline, rivals, short
 from analysis.error import SummaryError
+from analysis.page import numeric
 from analysis.record import read_study
 from analysis.report import write_report
 from analysis.result import result
@@ -74,8 +76,22 @@ def test_one_seed_bounds_nothing_and_marks_nothing(tmp_path: Path, make_study: M
     study = read_study(
         make_study(tmp_path, fabrics=[FABRIC], policies=["random", "least_loaded"], seeds=[1])
     )
-    row = baseline(samples(study), study.manifest).rows[1]
-    assert row[3].endswith("(unbounded)")
+    table = baseline(samples(study), study.manifest)
+    assert table.rows[1][3].endswith(" (one seed)")
+    assert "one seed gives none" in table.text
+
+
+def test_no_difference_in_the_only_seed_is_told_as_the_same_and_not_as_an_interval(
+    tmp_path: Path, make_study: MakeStudy
+) -> None:
+    study = read_study(
+        make_study(tmp_path, fabrics=[FABRIC], policies=["random", "least_loaded"], seeds=[1])
+    )
+    first, second = samples(study)
+    twin = replace(second, cells=first.cells, handoffs=first.handoffs, budgets=first.budgets)
+    table = baseline((first, twin), study.manifest)
+    assert set(table.rows[1][3:]) == {"same (one seed)"}
+    assert all(numeric(cell) for cell in table.rows[1][3:])
 
 
 def test_a_policy_that_cannot_run_has_no_number(tmp_path: Path, make_study: MakeStudy) -> None:

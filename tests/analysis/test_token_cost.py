@@ -151,6 +151,8 @@ def test_seeds_that_disagree_show_no_difference(
     assert breakeven(samples, ask).rows[0][-2] == "no difference found"
     single = [serve("apart", price(), [10]), serve("together", price("colocated"), [5])]
     assert "one common seed cannot show one" in sentences(single, ask)[0]
+    assert all(row[-1].endswith(" (one seed)") for row in token_costs(single, ask).rows)
+    assert breakeven(single, ask).rows[0][2:4] == ("2x (one seed)", "0.525x (one seed)")
 
 
 def test_a_way_that_serves_nothing_in_time_has_no_interval(

@@ -138,6 +138,14 @@ def test_hand_offs_that_never_ended_have_no_mean_and_are_told_by_their_number(ho
     assert "hand-offs never finished" in told.markdown()
 
 
+def test_one_common_seed_is_told_to_give_no_interval(home: Path) -> None:
+    study = read_study(home / "base")
+    alone = replace(study, cells=tuple(c for c in study.cells if c.manifest.seed == 1))
+    told = account(alone, alone, ("A", "B"), 12).markdown()
+    assert "| none: one seed |" in told
+    assert "unbounded" not in told
+
+
 def test_a_folder_without_results_is_refused_in_one_line(
     home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
