@@ -131,8 +131,8 @@ def refuse_buffers(
         buffer = node.switch.buffer_bytes
         if buffer < frame:
             raise TransportError(
-                f"mtu {size_text(transport.mtu)}: a frame of {size_text(frame)} is above the "
-                f"buffer of switch {node.name!r}, {size_text(buffer)}; write a larger buffer or a "
+                f"switch {node.name!r} buffer {size_text(buffer)}: below a frame of "
+                f"{size_text(frame)} at mtu {size_text(transport.mtu)}; write a larger buffer or a "
                 "smaller mtu"
             )
         lanes = PRIORITIES * degree * transport.credits if transport.by_credits else 0

@@ -15,6 +15,7 @@ from topo.unit import show_duration, show_size
 from traffic.background import BackgroundError, Source
 
 _NAME = r"^[A-Za-z0-9_-]+$"
+_LETTERS = "1 to 40 letters, digits, _ and -"
 
 
 class BackgroundPart(Part, frozen=True):
@@ -29,7 +30,7 @@ class BackgroundPart(Part, frozen=True):
     cycle: Duration = written(Duration, "1s")
     start: Duration | None = None
     priority: Annotated[int, Meta(ge=0, le=7)] = 3
-    name: Annotated[str, Meta(min_length=1, max_length=40, pattern=_NAME)] | None = None
+    name: Annotated[str, Meta(max_length=40, pattern=_NAME, description=_LETTERS)] | None = None
 
 
 def sources_of(parts: Sequence[BackgroundPart], fabric: Fabric) -> list[Source]:

@@ -16,6 +16,7 @@ from emulate.discipline import Discipline
 from emulate.fault import Fault, FaultError, fault_settings
 from emulate.fluid import FluidEmulator
 from emulate.packet import PacketEmulator
+from emulate.setting import refuse_rates
 from emulate.transport import Transport
 from kvfabric.background import sources_of
 from kvfabric.catalogue import catalogues_of
@@ -131,7 +132,11 @@ def stage(scenario: Scenario, source: Source) -> Stage:
     ready = Stage(
         *(fabric, routes, placed, rules, discipline, transport, faults, beside, headrooms), whole
     )
-    with located(source, "network"):
+    if scenario.run.emulator == "packet":
+        with located(source, "fabric"):
+            refuse_rates(fabric)
+    switches: Place | None = None if scenario.network.overrides else ("fabric",)
+    with located(source, "network", beside=switches):
         ready.emulator(scenario.run.emulator, 0)
     return ready
 

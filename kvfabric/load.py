@@ -5,23 +5,22 @@ a list of `Alternative`s, each a complete scenario. Every complaint is one line 
 file and the line.
 """
 
-import difflib
 import hashlib
 import itertools
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Final, Literal, cast, get_args, get_origin
+from typing import Any, Final
 
 import msgspec
-from msgspec import Struct
 
 from kvfabric.label import fabric_label, policy_label, setting_label
+from kvfabric.mistake import above_nothing, mistake
 from kvfabric.policy import DEFAULT_KIND, PolicyPart, misnamed, part_of, permit
 from kvfabric.quantity import TokenBlock, read_quantity
 from kvfabric.scenario import Scenario
-from kvfabric.source import COMMAND_LINE, Place, ScenarioError, Source, read_source
+from kvfabric.source import COMMAND_LINE, Place, Source, read_source
 from topo.unit import size_text
 
 MOST_ALTERNATIVES: Final = 2000
@@ -155,92 +154,21 @@ def _refuse_twins(alternatives: list[Alternative], whole: Source) -> None:
         seen.add((a.fabric, a.policy))
 
 
-_AT = re.compile(r" - at `(?:key in )?\$([^`]*)`$")
-_STEP = re.compile(r"\.([^.\[\]]+)|\[(\d+|\.\.\.)\]")
-
-
 def check(source: Source) -> Scenario:
     """Convert plain values to a `Scenario`; the first mistake is told with its place."""
     try:
         scenario = msgspec.convert(source.value, Scenario, dec_hook=read_quantity)
     except msgspec.ValidationError as error:
-        raise _located(source, str(error)) from None
+        raise mistake(source, str(error)) from None
     wrong = misnamed(scenario.policy)
     if wrong is not None:
         raise source.error(("policy", wrong[0]), wrong[1])
     try:
         part_of(scenario.policy)
     except msgspec.ValidationError as error:
-        raise _located(source, str(error), ("policy",), PolicyPart) from None
+        raise mistake(source, str(error), ("policy",), PolicyPart) from None
     _check_numbers(scenario, source)
     return scenario
-
-
-def _located(
-    source: Source, text: str, under: Place = (), root: type[Struct] = Scenario
-) -> ScenarioError:
-    """What msgspec says of a ``root`` that stands at a place, with the place of the value."""
-    found = _AT.search(text)
-    place: Place = ()
-    if found:
-        text = text[: found.start()]
-        for key, index in _STEP.findall(found[1]):
-            place = (*place, key or (int(index) if index.isdigit() else index))
-    unknown = re.fullmatch(r"Object contains unknown field `(.*)`", text)
-    if unknown:
-        place = (*place, unknown[1])
-        return source.error((*under, *place), f"unknown key; {_nearby(place, root)}")
-    missing = re.fullmatch(r"Object missing required field `(.*)`", text)
-    if missing:
-        return source.error((*under, *place), f"`{missing[1]}` is missing; add it")
-    if text.startswith("Invalid enum value"):
-        told = f"{text[19:]} is unknown; write {_choices(place, root)}"
-        return source.error((*under, *place), told)
-    return source.error((*under, *place), text[0].lower() + text[1:])
-
-
-def _nearby(place: Place, root: type[Struct]) -> str:
-    """The keys that may stand beside the unknown one, the most alike first."""
-    kind = _part(place[:-1], root)
-    if kind is None:
-        return "remove it"
-    names = list(kind.__struct_encode_fields__)
-    close = difflib.get_close_matches(str(place[-1]), names, 1)
-    hint = f"did you mean `{close[0]}`? " if close else ""
-    return f"{hint}known here: {', '.join(names)}"
-
-
-def _choices(place: Place, root: type[Struct]) -> str:
-    """The values that a key with a closed list of them takes."""
-    kind = _part(place[:-1], root)
-    fields = {f.encode_name: f.type for f in msgspec.structs.fields(kind)} if kind else {}
-    return " or ".join(_literals(fields.get(str(place[-1]))))
-
-
-def _literals(kind: Any) -> list[str]:
-    """The values that a type names, those of its alternatives included.
-
-    >>> _literals(Literal["own", "every"] | None)
-    ['own', 'every']
-    """
-    options = get_args(kind)
-    if get_origin(kind) is Literal:
-        return [str(option) for option in options]
-    return [text for option in options for text in _literals(option)]
-
-
-def _part(place: Place, root: type[Struct]) -> type[Struct] | None:
-    """The mapping that stands at a place of a ``root``."""
-    kind: Any = root
-    for key in place:
-        if isinstance(key, int):
-            continue
-        found = {f.encode_name: f.type for f in msgspec.structs.fields(kind)}.get(str(key))
-        options = get_args(found) or (found,)
-        kind = next((o for o in options if isinstance(o, type) and issubclass(o, Struct)), None)
-        if kind is None:
-            return None
-    return cast(type[Struct], kind)
 
 
 def _check_numbers(scenario: Scenario, source: Source) -> None:
@@ -270,7 +198,7 @@ def _check_numbers(scenario: Scenario, source: Source) -> None:
         (("run", "control_delay"), scenario.run.control_delay),
     ):
         if value == 0:
-            raise source.error(place, "must be above 0")
+            raise above_nothing(source, place)
     block = scenario.handoff.block
     if not isinstance(block, TokenBlock) and block < LEAST_BLOCK_BYTES:
         raise source.error(

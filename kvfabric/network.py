@@ -1,9 +1,10 @@
 """The ``network`` of a scenario: what switches and NICs run, and how the report tells it."""
 
-from emulate.discipline import Discipline, Watchdog
+from emulate.discipline import Discipline, DisciplineError, Watchdog
 from emulate.marking import Threshold
 from emulate.transport import Transport, TransportError
 from kvfabric.scenario import DisciplinePart, EcnPart, TransportPart, WatchdogPart
+from topo.error import UnitError
 from topo.unit import show_duration, show_rate, show_size, size, size_text
 
 
@@ -21,7 +22,10 @@ def discipline_of(part: DisciplinePart) -> Discipline:
 
 def _headroom(text: str) -> str | int:
     """A rule's name, or a size."""
-    return size(text) if text[:1].isdigit() else text
+    try:
+        return size(text) if text[:1].isdigit() else text
+    except UnitError as error:
+        raise DisciplineError(f"headroom: {error}") from None
 
 
 def _watchdog(part: bool | WatchdogPart) -> Watchdog | None:

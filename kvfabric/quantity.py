@@ -54,12 +54,12 @@ def _factor(value: Any) -> float:
             r"\s*([0-9]{1,9}(?:\.[0-9]{1,9})?)\s*(?:/\s*([1-9][0-9]{0,8}))?\s*", value
         )
         if found is None:
-            raise ValueError(f"{value[:40]!r}: not a factor; write 1/8 or 0.125")
+            raise ValueError(f"{shown(value)}: not a factor; write 1/8 or 0.125")
         number, over = float(found[1]), int(found[2] or 1)
     if isinstance(number, bool) or not isinstance(number, int | float):
-        raise ValueError(f"{value!r}: not a factor; write 1/8 or 0.125")
+        raise ValueError(f"{shown(value)}: not a factor; write 1/8 or 0.125")
     if not 0 < number / over <= 1e6:
-        raise ValueError(f"{value}: must be above 0 and at most 1000000")
+        raise ValueError(f"{value}: must be above 0 and at most 1000000; write 1/8 or 0.125")
     return number / over
 
 
@@ -87,6 +87,26 @@ _READ: dict[type, tuple[Callable[[str], Any], str, str]] = {
 }
 
 
+def shown(value: Any) -> str:
+    """A value of a file, cut to 40 characters, for an error in one line.
+
+    >>> shown("much"), shown(True), shown(None), shown([1, 2])
+    ("'much'", 'true', 'nothing', 'a list of 2')
+    """
+    if value is None or isinstance(value, bool):
+        return "nothing" if value is None else str(value).lower()
+    if isinstance(value, str):
+        return repr(value[:40])
+    if isinstance(value, list):
+        return f"a list of {len(value)}"
+    return "a mapping" if isinstance(value, dict) else str(value)[:40]
+
+
+def example_of(kind: type) -> str:
+    """A quantity as files write it."""
+    return "1/8" if kind is Factor else _READ[kind][1]
+
+
 def read_quantity(kind: type, value: Any) -> Any:
     """Convert one value for msgspec; a bad one is a ``ValueError`` that says what to write."""
     if kind is Factor:
@@ -95,7 +115,9 @@ def read_quantity(kind: type, value: Any) -> Any:
         raise NotImplementedError(f"no quantity is written as {kind}")
     read, example, _ = _READ[kind]
     if not isinstance(value, str):
-        raise ValueError(f"{value!r}: a number needs its unit; write {example}")
+        bare = isinstance(value, int | float) and not isinstance(value, bool)
+        why = "a number needs its unit" if bare else "must be a number with its unit"
+        raise ValueError(f"{shown(value)}: {why}; write {example}")
     try:
         made = read(value)
         return made if isinstance(made, kind) else kind(made)

@@ -19,6 +19,8 @@ from kvfabric.serving import ServingPart
 
 PRINTS: Final = r"^[^\x00-\x1f\x7f-\x9f]*$"
 """Text without control characters: it goes to terminals and pages."""
+_SHORT: Final = "text of 1 to 80 characters that print"
+_QUESTION: Final = "text of at most 400 characters that print"
 
 
 class SwitchPart(Part, frozen=True):
@@ -229,6 +231,8 @@ class NetworkPart(Part, frozen=True):
     overrides: tuple[OverridePart, ...] = ()
 
 
+_ENDS: Final = "the names of two nodes, as [leaf0, spine0]"
+
 OF_INSTANCES: Final = ("fail", "drain", "join")
 """Kinds of faults that befall instances, and not links."""
 
@@ -244,7 +248,7 @@ class FaultPart(Part, frozen=True):
     """
 
     kind: Literal["down", "degraded", "lossy", "storm", "removed", "fail", "drain", "join"]
-    link: tuple[str, str] | None = None
+    link: Annotated[tuple[str, str], Meta(description=_ENDS)] | None = None
     node: str | None = None
     start: Duration = written(Duration, "0us", name="from")
     until: Duration | None = None
@@ -300,13 +304,13 @@ class RunPart(Part, frozen=True):
 class Scenario(Part, frozen=True):
     """A whole scenario with one value for every key."""
 
-    name: Annotated[str, Meta(min_length=1, max_length=80, pattern=PRINTS)]
+    name: Annotated[str, Meta(min_length=1, max_length=80, pattern=PRINTS, description=_SHORT)]
     fabric: FabricPart
     placement: PlacementPart
     model: str
     gpu: str | Pair
     budget: BudgetPart
-    question: Annotated[str, Meta(max_length=400, pattern=PRINTS)] = ""
+    question: Annotated[str, Meta(max_length=400, pattern=PRINTS, description=_QUESTION)] = ""
     instance: InstancesPart = msgspec.field(default_factory=InstancesPart)
     models: Annotated[tuple[ServedPart, ...], Meta(max_length=32)] = ()
     catalogue: CataloguePart = msgspec.field(default_factory=CataloguePart)

@@ -6,6 +6,7 @@ line is kept, so that any later complaint can name its place.
 """
 
 import math
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -21,6 +22,9 @@ MOST_MIB: Final = 1
 COMMAND_LINE: Final = 0
 """The line of a value that was given on the command line."""
 _MOST_DEPTH: Final = 20
+
+_FIRST: Final = re.compile(r"(?P<name>(?:'[^']*' )?)(?P<key>[a-z_]+)(?P<after>: |[ .])")
+"""The first word of a complaint, which names a key, behind the name of a node if there is one."""
 
 Key = str | int
 Place = tuple[Key, ...]
@@ -46,6 +50,16 @@ class Source:
     text: str = ""
     lines: dict[Place, int] = field(default_factory=dict)
 
+    def at(self, place: Place) -> Any:
+        """The value at a place; None where there is none."""
+        value: Any = self.value
+        for key in place:
+            if isinstance(value, list) and isinstance(key, int) and key < len(value):
+                value = value[key]
+            else:
+                value = value.get(key) if isinstance(value, dict) else None
+        return value
+
     def error(self, place: Place, message: str) -> ScenarioError:
         """An error that starts with ``file:line: key:``, at the closest place that has a line."""
         known = place
@@ -55,6 +69,39 @@ class Source:
         where = f"{self.path}:{line}" if line != COMMAND_LINE else "command line"
         dotted = ".".join(str(k) for k in place)
         return ScenarioError(f"{where}: {dotted + ': ' if dotted else ''}{message}")
+
+    def refusal(self, place: Place, message: str, beside: Place | None = None) -> ScenarioError:
+        """What a room refuses, at the key that its first words name.
+
+        The key stands below the place, or else below ``beside``; where neither has one of that
+        name in the file, the place itself is told.
+        """
+        found, rest = self._named(place, message)
+        if found == place and beside is not None:
+            other, told = self._named(beside, message)
+            if other != beside:
+                found, rest = other, told
+        return self.error(found, rest)
+
+    def _named(self, place: Place, message: str) -> tuple[Place, str]:
+        """As far down from a place as the first words go, and the words that are left."""
+        while first := _FIRST.match(message):
+            below = self._below(place, first["key"])
+            if below is None:
+                break
+            place, message = below, first["name"] + message[first.end() :]
+            if first["after"] == ": ":
+                break
+        return place, message
+
+    def _below(self, place: Place, key: str) -> Place | None:
+        """The place itself if it has that name, or the one next below that has."""
+        if place and place[-1] == key:
+            return place
+        inner = [p for p in self.lines if p[: len(place)] == place and p[-1:] == (key,)]
+        inner = [p for p in inner if not any(isinstance(step, int) for step in p[len(place) :])]
+        next_below = [p for p in inner if len(p) == min(map(len, inner))]
+        return next_below[0] if len(next_below) == 1 else None
 
     def overlaid(self, place: Place, over: Any, over_place: Place) -> "Source":
         """A copy in which ``over`` is merged into the value at ``place``.
@@ -76,14 +123,14 @@ class Source:
 
 
 @contextmanager
-def located(source: Source, *where: Key) -> Iterator[None]:
-    """Put the scenario's file and line in front of whatever a room refuses."""
+def located(source: Source, *where: Key, beside: Place | None = None) -> Iterator[None]:
+    """Put the scenario's file and line in front of whatever a room refuses: `Source.refusal`."""
     try:
         yield
     except ScenarioError:
         raise
     except KvfabricError as error:
-        raise source.error(where, str(error)) from None
+        raise source.refusal(where, str(error), beside) from None
 
 
 def file_path(file: str, source: Source) -> Path:

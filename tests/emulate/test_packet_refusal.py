@@ -66,7 +66,7 @@ FABRICS = {
     "switch 's': alpha 64 of its buffer of 2TiB is above 64TiB": (
         lambda lab: star(lab, Discipline(alpha=64), buffer=2 * 2**40)
     ),
-    "mtu 4KiB: a frame of 4158B is above the buffer of switch 's', 2KiB": (
+    "switch 's' buffer 2KiB: below a frame of 4158B at mtu 4KiB; write a larger buffer": (
         lambda lab: star(lab, Discipline(), buffer=2 * KIB)
     ),
     "credits 1KiB: below the 4160B of one frame": lambda lab: star(

@@ -169,19 +169,19 @@ def test_a_comparison_tells_what_each_alternative_found(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("more", "storage", "says"),
     [
-        ("cache: {tiers: []}\n", 1, "cache.tiers none: write at least one"),
+        ("cache: {tiers: []}\n", 1, "cache.tiers: none: write at least one"),
         ("cache: {tiers: [{kind: tape, size: 1GB}]}\n", 1, "write hbm or dram or ssd or remote"),
-        ("cache: {tiers: [{kind: dram, size: 1GB}]}\n", 1, "cache tier dram: needs the rate"),
+        ("cache: {tiers: [{kind: dram, size: 1GB}]}\n", 1, "cache: tier dram: needs the rate"),
         (TIERS, 0, "lies on storage hosts; write placement.storage, e.g. 1"),
         (
             "cache: {tiers: [{kind: remote, size: 1TB, rate: 1Gbps}]}\n",
             1,
-            "cache tier remote: is as fast as the fabric",
+            "cache: tier remote: is as fast as the fabric",
         ),
         (
             "cache: {tiers: [{kind: hbm, size: 70GB}]}\n",
             1,
-            "cache tier hbm: 70 GB, but the weights of gpt-oss-20b leave 58",
+            "cache: tier hbm: 70 GB, but the weights of gpt-oss-20b leave 58",
         ),
     ],
 )

@@ -130,7 +130,7 @@ def test_a_format_that_is_none_of_them_is_told_with_those_that_are(tmp_path: Pat
     [
         ("catalogue: {models: none.csv}\n", "Tiny", "s.yaml:12: catalogue.models: "),
         ("catalogue: {gpus: models.csv}\n", "Qwen3-8B", "s.yaml:12: catalogue.gpus: "),
-        ("", "Tiny", "s.yaml:4: model: model 'Tiny': not in the catalogue"),
+        ("", "Tiny", "s.yaml:4: model: 'Tiny': not in the catalogue"),
     ],
 )
 def test_a_bad_catalogue_is_told_with_its_place(

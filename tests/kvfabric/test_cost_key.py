@@ -80,9 +80,9 @@ def test_the_report_tells_the_prices(tmp_path: Path) -> None:
     ("keys", "told"),
     [
         ("gpu_usd_per_hour: {H100-SXM: 2.5}", "prices H100-SXM and not H20; add `H20: 2.5`"),
-        ("gpu_usd_per_hour: 2, utilisation: 0%", "utilisation 0%: a fabric that is never used"),
+        ("gpu_usd_per_hour: 2, utilisation: 0%", "utilisation: 0%: a fabric that is never used"),
         ("life_years: 3", "`gpu_usd_per_hour` is missing"),
-        ("gpu_usd_per_hour: -1", "> 0"),
+        ("gpu_usd_per_hour: -1", "above 0"),
     ],
 )
 def test_prices_that_leave_something_open_are_refused_with_their_place(

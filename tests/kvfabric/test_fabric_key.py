@@ -76,7 +76,7 @@ def test_storage_and_rails_are_placed(tmp_path):
 @pytest.mark.parametrize(
     ("fabric", "told"),
     [
-        ("family: torus, q: 5", r"keys.yaml:2: fabric: q: not a parameter of torus; it takes"),
+        ("family: torus, q: 5", r"keys.yaml:2: fabric.q: not a parameter of torus; it takes"),
         ("family: fat_tree, scale_up: 1Tbps", r"scale_up: not a parameter of fat_tree"),
         ("family: torus, shape: []", r"keys.yaml:2: fabric.shape"),
         ("family: dragonfly, wiring: odd", r"keys.yaml:2: fabric.wiring: .*'odd'"),

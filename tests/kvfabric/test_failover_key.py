@@ -170,7 +170,7 @@ def test_an_instance_has_no_faults_of_links(tmp_path: Path) -> None:
     path = written(tmp_path, "[{kind: down, instance: prefill 1}]")
     path.write_text(path.read_text(encoding="utf-8").replace("fluid", "packet"), encoding="utf-8")
     study = load(path)
-    with pytest.raises(ScenarioError, match="kind down: of links and nodes; an instance can fail"):
+    with pytest.raises(ScenarioError, match="kind: down: of links and nodes; an instance can fail"):
         stage(study.scenario, study.source)
 
 

@@ -106,9 +106,9 @@ def test_every_key_reaches_the_traffic_room_and_the_report(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("keys", "told"),
     [
-        ("staging: gpu", "s.yaml:10: handoff: handoff.staging gpu with a copy rate of 0"),
-        ("direction: pull, when: layer_wise", "s.yaml:10: handoff: handoff.direction pull"),
-        ("merged: 50%", "s.yaml:10: handoff: handoff.merged: only blocks of tokens merge"),
+        ("staging: gpu", "s.yaml:10: handoff.staging: gpu with a copy rate of 0"),
+        ("direction: pull, when: layer_wise", "s.yaml:10: handoff.direction: pull"),
+        ("merged: 50%", "s.yaml:10: handoff.merged: only blocks of tokens merge"),
         ("block: 16 pages", "s.yaml:10: handoff.block: "),
         ("block: 0B", "s.yaml:10: handoff.block: must be above 0"),
         ("block: 1B", "s.yaml:10: handoff.block: 1B a descriptor; write at least 256B, or tokens"),

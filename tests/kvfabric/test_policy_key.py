@@ -118,7 +118,10 @@ def test_orders_are_compared_beside_policies_whichever_key_stands_first(tmp_path
             "{kind: random, staleness: 50}",
             "policy.staleness: 50: a number needs its unit; write 20us",
         ),
-        ("{kind: random, local: {tokens: 0}}", "policy.local.tokens: expected `int` >= 1"),
+        (
+            "{kind: random, local: {tokens: 0}}",
+            "policy.local.tokens: 0: must be a whole number from 1",
+        ),
         (
             "{kind: random, local: {hold: 1}}",
             "policy.local.hold: unknown key; known here: when, tokens, ratio",

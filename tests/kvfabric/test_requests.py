@@ -92,26 +92,32 @@ def test_a_trace_is_made_longer_by_a_key(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("requests", "told"),
     [
-        ("  profile: tiny\n", "s.yaml:7: requests: profile 'tiny': not known; write one of base, "),
+        ("  profile: tiny\n", "s.yaml:8: requests.profile: 'tiny': not known; write one of base, "),
         ("  arrivals: {process: often}\n", ":8: requests.arrivals.process: 'often' is unknown; "),
         ("  arrivals: {swing: 2}\n", ":8: requests.arrivals.swing: 2: a number needs its unit"),
-        ("  arrivals: {process: on_off, burst: 0s}\n", ":7: requests: burst 0 ps: must be above"),
+        (
+            "  arrivals: {process: on_off, burst: 0s}\n",
+            ":8: requests.arrivals.burst: 0 ps: must be above",
+        ),
         ("  lengths: {input: {kind: zipf, mean: 5}}\n", ":8: requests.lengths.input.kind: 'zipf'"),
         ("  lengths: {input: {kind: gamma, mean: 5}}\n", ":7: requests: gamma length 5 "),
         (
             "  lengths: {input: {kind: constant, mean: 5, std: 1}}\n",
             ":7: requests: constant length 5 ",
         ),
-        ("  lengths: {correlation: 2}\n", ":8: requests.lengths.correlation: expected `float` <="),
+        (
+            "  lengths: {correlation: 2}\n",
+            ":8: requests.lengths.correlation: 2: must be a number from -1 to 1",
+        ),
         ("  lengths: {table: none.csv}\n", "requests: none.csv: no such file"),
-        ("  lengths: {table: a, correlation: 0.5}\n", ":7: requests: lengths.table: its rows give"),
+        ("  lengths: {table: a, correlation: 0.5}\n", ":8: requests.lengths.table: its rows give"),
         ("  sessions: {}\n  profile: long_long\n", "sessions: have lengths of their own"),
         ("  sessions: {}\n  arrivals: {process: gamma}\n", "sessions start as a Poisson process"),
         ("  sessions: {turn: 2}\n", ":8: requests.sessions.turn: unknown key; did you mean"),
-        ("  tenants: [{name: a, share: 50%}]\n", ":7: requests: tenants: shares add up to 50%"),
+        ("  tenants: [{name: a, share: 50%}]\n", ":8: requests.tenants: shares add up to 50%"),
         (
             "  tenants: [{name: a, share: 1%, priority: 9}]\n",
-            ":8: requests.tenants.0.priority: exp",
+            ":8: requests.tenants.0.priority: 9: must be a",
         ),
         (
             "  tenants: [{name: a, share: 100%, profile: b}]\n",

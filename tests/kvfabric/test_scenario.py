@@ -81,7 +81,7 @@ def test_the_first_look_compares_at_least_four_fabrics_with_five_policies() -> N
         ("rate: 50/s", "rate: .nan", "s.yaml:9: requests.arrivals.rate: nan"),
         ("rate: 50/s", "rate: 50/s, x: 1", "s.yaml:9: requests.arrivals.x: unknown key"),
         ("model: gpt-oss-120b\n", "", "s.yaml:1: `model` is missing"),
-        ("prefill: 4", "prefill: 0", "s.yaml:5: placement.prefill: expected `int` >= 1"),
+        ("prefill: 4", "prefill: 0", "s.yaml:5: placement.prefill: 0: must be a whole number"),
         ("prefill: 4", "prefill: 4, by: shelf", "s.yaml:5: placement.by: 'shelf' is unknown; "),
         ("name: small", "name: &a small", "s.yaml:1: anchors and aliases are not read"),
         ("name: small", "name: small\nname: twice", "s.yaml:2: name: stands twice"),

@@ -165,7 +165,7 @@ def test_a_demand_is_a_table_or_a_crowd(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("keys", "requests", "told"),
     [
-        ("serving: {mode: multi_node}\n", REQUESTS, "s.yaml:9: serving: serving.mode multi_node w"),
+        ("serving: {mode: multi_node}\n", REQUESTS, "s.yaml:9: serving.mode: multi_node w"),
         ("serving: {span: 4}\n", REQUESTS, "disaggregated with a span: only multi_node has one"),
         ("serving: {mode: both}\n", REQUESTS, "s.yaml:9: serving.mode: "),
         ("serving: {preemption: swap}\n", REQUESTS, "only swap copies, and needs a rate"),
@@ -175,7 +175,7 @@ def test_a_demand_is_a_table_or_a_crowd(tmp_path: Path) -> None:
             REQUESTS,
             "s.yaml:9: serving.chunk: max_batch",
         ),
-        ("serving: {mode: multi_node, span: 16}\n", REQUESTS, "tp 16: more tensor parallelism"),
+        ("serving: {mode: multi_node, span: 16}\n", REQUESTS, "tp: 16: more tensor parallelism"),
         ("instance: {prefill: {times: none.csv}}\n", REQUESTS, "none.csv: no such file"),
         ("instance: {prefill: {times: s.yaml}}\n", REQUESTS, "s.yaml:1: missing column 'phase'"),
         (
@@ -186,15 +186,15 @@ def test_a_demand_is_a_table_or_a_crowd(tmp_path: Path) -> None:
         (
             "models: [{model: Qwen9, share: 40%, prefill: 2, decode: 2}]\n",
             REQUESTS,
-            "s.yaml:9: models.0.model: model 'Qwen9': not in the catalogue",
+            "s.yaml:9: models.0.model: 'Qwen9': not in the catalogue",
         ),
         (
             "models: [{model: Qwen3-8B, share: 100%, prefill: 2, decode: 2}]\n",
             REQUESTS,
-            "s.yaml:9: models: models: shares of 0%, 100%",
+            "s.yaml:9: models: shares of 0%, 100%",
         ),
         ("handoff: {classes: [3, 3]}\n", REQUESTS, "s.yaml:9: handoff.classes: "),
-        ("", "requests: {closed: {users: 9}, count: 5}\n", "closed.users 9 for 5 requests"),
+        ("", "requests: {closed: {users: 9}, count: 5}\n", "closed.users: 9 for 5 requests"),
         (
             "",
             "requests: {closed: {users: 2}, arrivals: {rate: 5/s}, count: 5}\n",
