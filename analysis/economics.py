@@ -34,6 +34,11 @@ class Bill:
     tokens: dict[int, float]
 
     @property
+    def tokens_per_s(self) -> float:
+        """Tokens within the objectives a second, mean over the seeds."""
+        return float(np.mean(list(self.tokens.values()))) / HOUR_S
+
+    @property
     def usd(self) -> Estimate:
         """US dollars a million tokens, with its 95 % interval over the seeds."""
         hour = self.price.usd_per_hour
@@ -88,7 +93,7 @@ def token_costs(samples: Sequence[Sample], study: StudyManifest) -> Breakdown:
     rows = []
     for each in bills(samples, study):
         price = each.price
-        tokens = float(np.mean(list(each.tokens.values()))) / HOUR_S
+        tokens = each.tokens_per_s
         rows.append(
             (
                 *(each.sample.fabric, each.sample.policy, price.mode.replace("_", "-")),

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from math import isfinite, isnan, nan
 from typing import Final
 
+from analysis.economics import Bill
 from analysis.interval import Estimate
 from analysis.measure import MEASURES
 from analysis.record import StudyManifest
@@ -72,17 +73,22 @@ _COLUMNS: Final = (
     "switches",
     "switch_cables",
     "host_cables",
+    "tokens_per_s_within_objectives",
+    "gpu_usd_per_hour",
+    "fabric_usd_per_hour",
+    "usd_per_million_tokens",
+    "usd_per_million_tokens_low",
+    "usd_per_million_tokens_high",
 )
 
 
-def summary_csv(rows: Sequence[Summary]) -> str:
-    """The summaries as CSV text; an empty cell is a number that is not there."""
-    return csv_text(*summary_rows(rows))
-
-
-def summary_rows(rows: Sequence[Summary]) -> tuple[Sequence[str], list[list[object]]]:
-    """The summaries as columns and rows; NaN or None is a number that is not there."""
-    return _COLUMNS, [_row(row) for row in rows]
+def summary_rows(
+    rows: Sequence[Summary], paid: Sequence[Bill] = ()
+) -> tuple[Sequence[str], list[list[object]]]:
+    """The summaries, with the bills of those that have one, as columns and rows; NaN or None is a
+    number that is not there."""
+    held = {(each.sample.fabric, each.sample.policy): each for each in paid}
+    return _COLUMNS, [[*_row(row), *_paid(held.get((row.fabric, row.policy)))] for row in rows]
 
 
 def measure_rows(
@@ -161,6 +167,14 @@ def _row(row: Summary) -> list[object]:
         facts.switch_cables if facts else None,
         facts.host_cables if facts else None,
     ]
+
+
+def _paid(bill: Bill | None) -> list[float]:
+    if bill is None:
+        return [nan] * 6
+    price = bill.price
+    hour = price.gpu_usd_per_hour, price.fabric_usd_per_hour
+    return [bill.tokens_per_s, *hour, *_estimate(bill.usd, 1)]
 
 
 def _estimate(value: Estimate | None, unit: float) -> list[float]:

@@ -14,9 +14,10 @@ from analysis.baseline import rival_rows
 from analysis.blame import slowest
 from analysis.brief import brief
 from analysis.condition import cases, conditions
+from analysis.economics import bills
 from analysis.error import RecordError
 from analysis.explain import story
-from analysis.export import csv_text, measure_rows, summary_csv
+from analysis.export import csv_text, measure_rows, summary_rows
 from analysis.loss import losses
 from analysis.page import page
 from analysis.pathology import most_paused
@@ -51,7 +52,10 @@ def write_report(directory: Path, found: Result | None = None) -> Path:
             place.with_suffix(".svg").write_bytes(images[each.name])
             place.with_suffix(".png").write_bytes(png(each))
             place.with_suffix(".csv").write_text(csv_text(each.columns, each.rows), "utf-8")
-        (directory / "summary.csv").write_text(summary_csv(found.summaries), "utf-8")
+        paid = bills(found.samples, found.study.manifest)
+        (directory / "summary.csv").write_text(
+            csv_text(*summary_rows(found.summaries, paid)), "utf-8"
+        )
         (directory / "measures.csv").write_text(
             csv_text(*measure_rows(found.samples, found.study.manifest)), "utf-8"
         )

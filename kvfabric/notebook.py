@@ -99,10 +99,12 @@ class Results:
         Raises `SummaryError` for an unknown name.
         """
         from analysis.arrow import cells, listed
+        from analysis.economics import bills
         from analysis.export import measure_rows, summary_rows
 
         if name == "summary":
-            return listed(*summary_rows(self.result.summaries))
+            paid = bills(self.result.samples, self.study.manifest)
+            return listed(*summary_rows(self.result.summaries, paid))
         if name == "measures":
             return listed(*measure_rows(self.result.samples, self.study.manifest))
         return cells(self.study, name)

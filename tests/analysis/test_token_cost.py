@@ -9,12 +9,13 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from analysis.breakeven import breakeven, rivals, sentences
-from analysis.economics import bill, token_cost, token_costs
+from analysis.economics import bill, bills, token_cost, token_costs
+from analysis.export import summary_rows
 from analysis.interval import Estimate
 from analysis.measure import MEASURES
 from analysis.price import PriceFact
 from analysis.record import Cell, StudyManifest
-from analysis.summary import Sample
+from analysis.summary import UNDECIDED, Sample, Summary
 from topo.unit import PS_PER_S as S
 
 Rows = Callable[..., Cell]
@@ -70,6 +71,20 @@ def ask(make_question: Ask) -> StudyManifest:
             "together": {"fabric": "f", "serving": "colocated"},
         },
     )
+
+
+def test_summary_rows_hold_the_cost_that_is_told(
+    serve: Callable[..., Sample], ask: StudyManifest
+) -> None:
+    samples = [serve("apart", price(), [11, 11]), serve("free", None, [11])]
+    rows = [Summary(sample.fabric, sample.policy, UNDECIDED) for sample in samples]
+    columns, told = summary_rows(rows, bills(samples, ask))
+    held = [dict(zip(columns, row, strict=True)) for row in told]
+    assert held[0]["tokens_per_s_within_objectives"] == pytest.approx(100)
+    assert (held[0]["gpu_usd_per_hour"], held[0]["fabric_usd_per_hour"]) == (40, 2)
+    ends = [held[0][f"usd_per_million_tokens{end}"] for end in ("", "_low", "_high")]
+    assert ends == [pytest.approx(42 / 0.36)] * 3
+    assert isnan(float(str(held[1]["usd_per_million_tokens"])))
 
 
 def test_an_hours_dollars_are_shared_by_the_tokens_in_time(
