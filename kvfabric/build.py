@@ -16,7 +16,7 @@ from emulate.discipline import Discipline
 from emulate.fault import Fault, FaultError, fault_settings
 from emulate.fluid import FluidEmulator
 from emulate.packet import PacketEmulator
-from emulate.setting import refuse_rates
+from emulate.setting import in_effect, refuse_rates
 from emulate.transport import Transport
 from kvfabric.background import sources_of
 from kvfabric.catalogue import catalogues_of
@@ -128,7 +128,8 @@ def stage(scenario: Scenario, source: Source) -> Stage:
         beside = tuple(sources_of(scenario.background, fabric))
     rules = rules_of(scenario.serving)
     with located(source, "network", "overrides"):
-        headrooms = headrooms_of(scenario.network.overrides, fabric, discipline)
+        in_use = in_effect(discipline, transport)
+        headrooms = headrooms_of(scenario.network.overrides, fabric, in_use)
     ready = Stage(
         *(fabric, routes, placed, rules, discipline, transport, faults, beside, headrooms), whole
     )
@@ -202,7 +203,8 @@ def network_of(scenario: Scenario, source: Source) -> tuple[Discipline, Transpor
     """What the switches and what the NICs run."""
     network, issue_ps = scenario.network, int(scenario.handoff.per_descriptor)
     with located(source, "network", "discipline"):
-        discipline = discipline_of(network.discipline)
+        lanes = network.transport.kind == "infiniband"
+        discipline = discipline_of(network.discipline, pauses=not lanes)
     with located(source, "network", "transport"):
         transport = transport_of(network.transport, issue_ps)
     return discipline, transport

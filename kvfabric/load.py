@@ -15,6 +15,7 @@ from typing import Any, Final
 
 import msgspec
 
+from kvfabric.idle import refuse_idle
 from kvfabric.label import fabric_label, policy_label, setting_label
 from kvfabric.mistake import above_nothing, mistake
 from kvfabric.policy import DEFAULT_KIND, PolicyPart, misnamed, part_of, permit
@@ -72,13 +73,14 @@ def load(
     for place, value in (overrides or {}).items():
         source = source.overlaid(place, value, ("\0command line",))
         source.lines[place] = COMMAND_LINE
-    if not compare:
-        source.value.pop("compare", None)
+    hidden = not compare and source.value.pop("compare", None)
     axes = source.value.get("compare") or {}
     if not isinstance(axes, dict):
         raise source.error(("compare",), "must map keys to lists, as `policy: [random, ...]`")
     base = replace(source, value={k: v for k, v in source.value.items() if k != "compare"})
     alternatives = list(_alternatives(base, source, axes))
+    if not hidden:
+        refuse_idle([(one.scenario, one.source) for one in alternatives])
     if allow_code:
         permit(Path(path))
     return Study(alternatives[0].scenario, alternatives, source, _digest(source), allow_code)

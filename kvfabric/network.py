@@ -5,18 +5,18 @@ from emulate.marking import Threshold
 from emulate.transport import Transport, TransportError
 from kvfabric.scenario import DisciplinePart, EcnPart, TransportPart, WatchdogPart
 from topo.error import UnitError
-from topo.unit import show_duration, show_rate, show_size, size, size_text
+from topo.unit import rate_text, show_duration, show_rate, show_size, size, size_text
 
 
-def discipline_of(part: DisciplinePart) -> Discipline:
-    """The queue discipline of every switch."""
+def discipline_of(part: DisciplinePart, *, pauses: bool = True) -> Discipline:
+    """The queue discipline of every switch; without pauses nobody watches them."""
     return Discipline(
         pfc=part.pfc,
         headroom=_headroom(part.headroom),
         alpha=float(part.alpha),
         ecn=_marking(part.ecn),
         cut_through=part.cut_through,
-        watchdog=_watchdog(part.watchdog),
+        watchdog=_watchdog(part.watchdog) if part.pfc and pauses else None,
     )
 
 
@@ -45,10 +45,10 @@ def _marking(ecn: str | bool | EcnPart) -> str | Threshold:
 def transport_of(part: TransportPart, issue_ps: int) -> Transport:
     """The transport of every NIC; ``issue_ps`` is what the hand-off says of descriptors."""
     lanes = part.kind == "infiniband"
-    if part.credits is not None and not lanes:
+    if part.drain == 0:
         raise TransportError(
-            f"credits {show_size(part.credits)}: of infiniband only; leave them out, or write "
-            "kind: infiniband"
+            f"drain {rate_text(part.drain)}: no hand-off would end; write e.g. 50Gbps, or leave it "
+            "out for no limit"
         )
     usual = Transport()
     return Transport(

@@ -15,14 +15,10 @@ def headrooms_of(
     """Bytes of headroom of a lossless class, by port, where a switch has its own.
 
     Of several entries for a port the last holds. Raises `DisciplineError` for a node that is no
-    switch of the fabric, a neighbour that it does not have, and where no class is under PFC.
+    switch of the fabric and a neighbour that it does not have. Nothing where no class is under PFC.
     """
-    if parts and not discipline.protected:
-        raise DisciplineError(
-            "overrides: no class is under PFC, there is no headroom to set; write pfc: true, or "
-            "leave them out"
-        )
-    return {port: int(part.headroom) for part in parts for port in _ports(part, fabric)}
+    found = {port: int(part.headroom) for part in parts for port in _ports(part, fabric)}
+    return found if discipline.protected else {}
 
 
 def overrides_told(parts: Sequence[OverridePart]) -> str:

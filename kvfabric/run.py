@@ -326,6 +326,6 @@ def settings_of(scenario: Scenario, ready: Stage) -> dict[str, str]:
         told["failover"] = failover_told(scenario.failover)
     if scenario.run.emulator == "fluid":
         return {**told, "network": "max-min fluid: no queues, no pauses, no marks"}
-    if scenario.network.overrides:
+    if ready.headrooms:
         told["overrides"] = overrides_told(scenario.network.overrides)
     return {**told, **network_told(ready.discipline, ready.transport, nic_rate(ready.fabric))}

@@ -20,6 +20,7 @@ SCENARIOS = Path(__file__).parents[2] / "scenarios"
 TEXT = (SCENARIOS / "real-frames.yaml").read_text()
 TRANSPORT = "kind: rocev2, control: dcqcn, preset: connectx"
 DISCIPLINE = "pfc: true, headroom: sonic, alpha: 1/16, "
+MARKS = "ecn: {kmin: 20KiB, kmax: 80KiB, pmax: 20%}"
 MODULES = (kvfabric.emulate, kvfabric.crosscheck)
 
 Refused = Callable[..., str]
@@ -79,7 +80,11 @@ def able(monkeypatch: pytest.MonkeyPatch) -> None:
             "drain 200 Gbps: hosts of real frames take data as it comes; leave it out, or",
         ),
         (
-            ((TRANSPORT, "kind: infiniband"), (DISCIPLINE, ""), ("2MiB", "64MiB")),
+            (
+                (TRANSPORT, "kind: infiniband"),
+                (DISCIPLINE + MARKS, "ecn: off"),
+                ("2MiB", "64MiB"),
+            ),
             "transport infiniband: credits have no frames on Ethernet; write kind: rocev2, or",
         ),
         (

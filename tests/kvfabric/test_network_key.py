@@ -76,10 +76,10 @@ def test_a_watchdog_has_the_usual_times_unless_given_others(tmp_path: Path) -> N
         ("{transport: {kind: infiniband, credits: 2MiB}}", "above the buffer of switch"),
         ("{transport: {credits: 1MiB}}", "of infiniband only"),
         ("{discipline: {watchdog: {detect: 0ms}}}", "must be above 0; write 200ms"),
-        ("{discipline: {pfc: false, watchdog: true}}", "nothing to watch"),
+        ("{discipline: {pfc: false, watchdog: true}}", "no class is under PFC; leave out"),
         (
             "{transport: {kind: infiniband}, discipline: {watchdog: true}}",
-            "which infiniband has not",
+            "infiniband has credits, and neither",
         ),
         ("{transport: {kind: token_ring}}", "write rocev2 or infiniband"),
     ],

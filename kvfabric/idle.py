@@ -1,0 +1,101 @@
+"""Settings that do nothing beside other settings, refused where they can never have been meant.
+
+One written once may stand for many alternatives, and `compare` may switch off in some what the
+others need: a setting is refused only if it is idle in each alternative that it stands for.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from kvfabric.scenario import NetworkPart, Scenario
+from kvfabric.source import Place, Source
+from topo.unit import size_text
+
+_SWITCHLESS: Final = ("host_mesh", "bipartite_direct")
+_RHYTHM: Final = {
+    "cv": "gamma",
+    "burst": "on_off",
+    "lull": "on_off",
+    "period": "diurnal",
+    "swing": "diurnal",
+}
+"""Keys of arrivals that a single process has."""
+
+
+def refuse_idle(alternatives: Sequence[tuple[Scenario, Source]]) -> None:
+    """Raise `ScenarioError` for a setting that is idle in every alternative that it stands for."""
+    idle: dict[tuple[Place, int], str] = {}
+    at_work: set[tuple[Place, int]] = set()
+    for scenario, source in alternatives:
+        found = {place: why for place, why in _idle(scenario) if place in source.lines}
+        for place, line in source.lines.items():
+            if place in found:
+                idle.setdefault((place, line), found[place])
+            else:
+                at_work.add((place, line))
+    for (place, line), why in idle.items():
+        if (place, line) not in at_work:
+            source = next(s for _, s in alternatives if s.lines.get(place) == line)
+            raise source.error(place, why)
+
+
+def _idle(scenario: Scenario) -> Iterator[tuple[Place, str]]:
+    """What does nothing in a scenario, if it is written there: why, and what to write."""
+    yield from _of_network(scenario.network)
+    family = scenario.fabric.family
+    if family in _SWITCHLESS:
+        yield ("fabric", "switch"), f"{family} has no switches; leave it out"
+    arrivals = scenario.requests.arrivals
+    for key, process in _RHYTHM.items():
+        if arrivals.process != process:
+            told = f"of {process} arrivals only; leave it out, or write process: {process}"
+            yield ("requests", "arrivals", key), told
+
+
+def _of_network(network: NetworkPart) -> Iterator[tuple[Place, str]]:
+    transport, discipline = network.transport, network.discipline
+    sender: Place = ("network", "transport")
+    rules: Place = ("network", "discipline")
+    lanes = transport.kind == "infiniband"
+    if transport.receive_buffer is not None and transport.drain is None:
+        yield (
+            (*sender, "receive_buffer"),
+            f"{size_text(transport.receive_buffer)}: of hosts that take data at a rate of their "
+            "own; leave it out, or write drain: 50Gbps",
+        )
+    if transport.credits is not None and not lanes:
+        yield (
+            (*sender, "credits"),
+            f"{size_text(transport.credits)}: of infiniband only; leave them out, or write "
+            "kind: infiniband",
+        )
+    if lanes or transport.control == "none":
+        need = "kind: rocev2" if lanes else "control: dcqcn"
+        yield (*sender, "preset"), f"of DCQCN only; leave it out, or write {need}"
+    elif discipline.ecn in (False, "off"):
+        yield (
+            (*sender, "preset"),
+            "of DCQCN, which never acts as no frame is marked; leave it out, or write ecn: sonic",
+        )
+    if lanes:
+        why = (
+            "infiniband has credits, and neither pauses nor marks; leave out pfc, headroom, alpha, "
+            "watchdog, ecn and overrides, or write kind: rocev2"
+        )
+        if discipline.pfc:
+            yield (*rules, "pfc"), why
+        if discipline.ecn not in (False, "off"):
+            yield (*rules, "ecn"), why
+    elif not discipline.pfc:
+        why = (
+            "no class is under PFC; leave out headroom, alpha, watchdog and overrides, or write "
+            "pfc: true"
+        )
+    else:
+        return
+    yield (*rules, "headroom"), why
+    yield (*rules, "alpha"), why
+    if discipline.watchdog:
+        yield (*rules, "watchdog"), why
+    if network.overrides:
+        yield ("network", "overrides"), why
