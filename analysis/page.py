@@ -22,7 +22,7 @@ from analysis.review import capacity, elsewhere
 from analysis.segment import classes
 from analysis.signal import signals
 from analysis.stratum import requests_by_class
-from analysis.summary import NOT_LOSSLESS, emulated
+from analysis.summary import NOT_LOSSLESS, emulated, unknown
 from analysis.sweep import knees, loads
 from analysis.tally import tallies
 from analysis.throughput import throughputs
@@ -95,6 +95,7 @@ def page(found: Result, figures: Sequence["Plot"], images: Mapping[str, bytes]) 
         w=wording,
         numeric=numeric,
         moved=emulated(found.study),
+        unknown=unknown(found.study),
         breakdowns=[*breakdowns(found.samples), *waited],
         service=[part for part in served if part.rows],
         movement=movements(found.samples, found.moved),

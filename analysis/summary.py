@@ -38,6 +38,9 @@ MISSING: Final = "missing"
 NOT_LOSSLESS: Final = "not lossless"
 """What stands beside the verdict of an alternative that lost frames of a lossless class."""
 
+UNKNOWN: Final = "unknown to the estimates"
+"""The setting of a cell that says what its cheap estimates know nothing of."""
+
 Floats = NDArray[np.float64]
 
 
@@ -135,6 +138,18 @@ def emulated(study: Study) -> str:
     names = sorted({cell.manifest.emulator for cell in study.cells})
     told = ("real frames" if name == "mininet" else name for name in names)
     return "packets" if names in (["packet"], []) else " and ".join(told)
+
+
+def unknown(study: Study) -> str:
+    """What the cheap estimates know nothing of, in a sentence; empty where nothing is."""
+    cells = (cell.manifest.settings.get(UNKNOWN, "") for cell in study.cells)
+    found = dict.fromkeys(part for told in cells for part in told.split(", ") if part)
+    if not found:
+        return ""
+    return (
+        f"Neither estimate knows of {' or '.join(found)}: what that costs is in the ratios, beside "
+        "queues and congestion control."
+    )
 
 
 def samples(study: Study) -> list[Sample]:

@@ -26,6 +26,7 @@ from analysis.summary import (
     Sample,
     Summary,
     emulated,
+    unknown,
 )
 from analysis.waiting import waiting
 from analysis.wording import (
@@ -67,7 +68,7 @@ def verdict(study: Study, parts: Sequence[Sample], rows: Sequence[Summary]) -> V
         policy_matters(parts, rows, manifest),
         *waiting(parts, manifest),
         *breakeven.sentences(parts, manifest),
-        *_estimates(rows, emulated(study)),
+        *_estimates(rows, study),
         *_warnings(study, rows),
         *warmup.notices(parts),
         _evidence(rows),
@@ -233,8 +234,8 @@ def _more(rows: Sequence[Summary], allowed: float) -> str:
     )
 
 
-def _estimates(rows: Sequence[Summary], moved: str) -> list[str]:
-    lines = []
+def _estimates(rows: Sequence[Summary], study: Study) -> list[str]:
+    lines, moved = [], emulated(study)
     for label, column in (("Bytes/bandwidth", "bandwidth"), ("Max-min sharing", "maxmin")):
         gaps: list[tuple[Gap, Summary]] = [
             (gap, row) for row in rows if (gap := getattr(row, column)) is not None
@@ -249,7 +250,7 @@ def _estimates(rows: Sequence[Summary], moved: str) -> list[str]:
             f"{label} against {moved} at {q}: the emulated transfer takes {times(gap.ratio)} the "
             f"estimate{where if len(gaps) > 1 else ''}."
         )
-    return lines
+    return [*lines, unknown(study)] if lines else []
 
 
 def _warnings(study: Study, rows: Sequence[Summary]) -> list[str]:

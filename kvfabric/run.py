@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from analysis.price import PriceFact
 from analysis.record import FLOWS, PORTS, Cell, CellManifest, FabricFact, cell_id
+from analysis.summary import UNKNOWN
 from emulate.fluid import FluidEmulator
 from kvfabric.background import background_told
 from kvfabric.build import Stage, services_of
@@ -328,4 +329,7 @@ def settings_of(scenario: Scenario, ready: Stage) -> dict[str, str]:
         return {**told, "network": "max-min fluid: no queues, no pauses, no marks"}
     if ready.headrooms:
         told["overrides"] = overrides_told(scenario.network.overrides)
-    return {**told, **network_told(ready.discipline, ready.transport, nic_rate(ready.fabric))}
+    told |= network_told(ready.discipline, ready.transport, nic_rate(ready.fabric))
+    slow = ["receivers that drain slowly"] if ready.transport.drain_bps else []
+    unknown = [*slow, *(["faults of links"] if ready.faults else [])]
+    return {**told, UNKNOWN: ", ".join(unknown)} if unknown else told

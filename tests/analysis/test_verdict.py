@@ -13,7 +13,7 @@ from analysis.handoff import handoffs
 from analysis.interval import Estimate
 from analysis.record import Cell, FabricFact, Study, StudyManifest, read_study
 from analysis.result import result
-from analysis.summary import MET, MISSED, UNDECIDED, Gap, Sample, Summary
+from analysis.summary import MET, MISSED, UNDECIDED, UNKNOWN, Gap, Sample, Summary
 from analysis.verdict import choice, verdict
 
 MS = 10**9
@@ -103,6 +103,20 @@ def test_bytes_that_alone_exceed_the_budget_are_told(make_question: Ask) -> None
     assert "no fabric or policy helps" in said([over], make_question())
     near = replace(row("mid", "c", MISSED, 5), bandwidth=Gap(4.0 * MS, 1.1, 1.0, 1.2))
     assert "no fabric or policy helps" not in said([over, near], make_question())
+
+
+def test_ratios_come_with_what_the_estimates_know_nothing_of(
+    make_question: Ask, make_rows: Callable[..., Cell]
+) -> None:
+    gap = replace(row("mid", "b", MET, 5), bandwidth=Gap(MS, 9.0, 8.0, 9.5))
+    told = "Neither estimate knows of faults of links or receivers that drain slowly"
+
+    def text(*unknown: str) -> str:
+        cells = tuple(make_rows([], settings={UNKNOWN: each} if each else {}) for each in unknown)
+        return verdict(Study(make_question(), cells, 0), [], [gap]).text()
+
+    assert told in text("", "faults of links", "receivers that drain slowly, faults of links")
+    assert "Neither estimate" not in text("")
 
 
 def test_undecided_is_not_called_a_failure(make_question: Ask) -> None:

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from analysis.summary import UNKNOWN
 from kvfabric.build import stage
 from kvfabric.limit import not_modelled
 from kvfabric.load import load
@@ -108,3 +109,12 @@ def test_a_host_may_drain_its_nics_at_a_rate_of_its_own(tmp_path: Path) -> None:
     assert (ready.transport.drain_bps, ready.transport.receive_buffer) == (50 * 10**9, 2**19)
     told = settings_of(scenario, ready)
     assert told["hosts"].startswith("take 50 Gbps from each NIC port")
+
+
+def test_what_the_estimates_know_nothing_of_is_told_where_there_is_any(tmp_path: Path) -> None:
+    assert UNKNOWN not in settings_of(*staged(tmp_path, "{}"))
+    gone = "{}\nfaults: [{kind: removed, link: [leaf0, spine0]}]"
+    assert UNKNOWN not in settings_of(*staged(tmp_path, gone))
+    slow = "{transport: {drain: 50Gbps}}\nfaults: [{kind: down, link: [leaf0, spine0]}]"
+    told = settings_of(*staged(tmp_path, slow))[UNKNOWN]
+    assert told == "receivers that drain slowly, faults of links"
