@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from analysis.charge import KINDS, NOWHERE, Ledger
 from analysis.error import SummaryError
 from analysis.innocence import held
+from analysis.unfinished import unfinished, why
 from analysis.witness import Witness
 from analysis.wording import duration, percent
 
@@ -60,10 +61,13 @@ class Story:
 def story(witness: Witness, request: int) -> Story:
     """The story of a request's hand-off.
 
-    Raises `SummaryError` where it had none that ended after the warm-up.
+    Raises `SummaryError` where it had none that ended after the warm-up, with what held one that
+    began.
     """
     ledger = Ledger(witness)
     known = ledger.request.tolist()
+    if request in unfinished(witness):
+        raise SummaryError(f"hand-off {request}: {why(witness, request)}")
     if request not in known:
         raise SummaryError(
             f"hand-off {request}: none that ended after the warm-up; write slowest, or another of "

@@ -50,6 +50,7 @@ def _story(
     from analysis.explain import story
     from analysis.record import read_study
     from analysis.summary import samples
+    from analysis.unfinished import unfinished
     from analysis.witness import seen
 
     parts = [
@@ -68,6 +69,9 @@ def _story(
             raise KvfabricError(f"--handoff {handoff[:40]!r}: write a request's number, or slowest")
         return story(cells[0], int(handoff))
     found = [slow for part in parts if (slow := slowest(part, results)) is not None]
+    lost = [(cell, request) for cell in cells for request in unfinished(cell)]
+    if not found and lost:
+        return story(*lost[0])
     if not found:
         raise KvfabricError(f"{results}: no hand-off ended after the warm-up")
     return max((story(*each) for each in found), key=lambda one: one.ps)

@@ -92,3 +92,18 @@ def test_the_steps_of_every_hand_off_follow_one_another(place: Path) -> None:
         steps = story(witness, request).steps
         for one, after in pairwise(steps):
             assert one.since_ps + one.ps == after.since_ps
+
+
+def test_of_a_hand_off_that_never_ended_it_says_what_it_would_have_taken(tmp_path: Path) -> None:
+    slow = TEXT.replace("100Gbps", "1Mbps").replace("8000/s}, count: 40", "8/s}, count: 1")
+    (tmp_path / "s.yaml").write_text(slow, encoding="utf-8")
+    out = tmp_path / "out"
+    run_study(load(tmp_path / "s.yaml"), out, processes=1, progress=lambda *_: None, reproduce="")
+    for asked in ((), ("--handoff", "0")):
+        with pytest.raises(
+            KvfabricError,
+            match=r"^hand-off 0: did not end in the 100 s from its release to the end of the run; "
+            r"alone on the idle fabric it takes \d+ s, and [\d,]+ timeouts sent [\d.]+ MB again; "
+            r"write faster links or shorter prompts$",
+        ):
+            told(str(out), *asked)
