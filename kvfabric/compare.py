@@ -115,6 +115,7 @@ def run_study(
     command line that gives the same study again; ``announce`` gets a line where it will take
     minutes, and one of every damaged cell, which is run again.
     """
+    progress(0.0, "checking")
     jobs = jobs_of(study)
     manifest = manifest_of(study, jobs, reproduce)
     _refuse_other(out, manifest)
@@ -128,12 +129,13 @@ def run_study(
             share = (len(jobs) - len(missing) + done) / len(jobs)
             if requests:
                 share = 1 - (1 - steps / requests) * len(missing) / len(jobs)
-            progress(share, f"{len(jobs) - len(missing) + done}/{len(jobs)} cells")
+            cells = f"{len(jobs) - len(missing) + done}/{len(jobs)} cells"
+            progress(share, f"{cells}, {steps:,} requests served" if requests else cells)
 
         if missing:
             if line := foretold(missing, processes):
                 announce(line)
-            work = _Work(out)
+            work = CellWork(out)
             # What was read to check the study is not read again by those who run it.
             begin = partial(take_over, shelf())
             sweep(missing, work, processes=processes, progress=tell, begin=begin)
@@ -154,7 +156,7 @@ def _kept(cell: Path, announce: Callable[[str], None]) -> bool:
     return True
 
 
-class _Work:
+class CellWork:
     """Runs one cell in a worker process and writes it."""
 
     def __init__(self, out: Path) -> None:
@@ -163,12 +165,15 @@ class _Work:
     def __call__(self, job: CellJob, report: Callable[[int], None]) -> None:
         told = 0
 
-        def progress(done: int, _: int) -> None:
+        def progress(done: int, whole: int) -> None:
             nonlocal told
+            # The last one counts when the cell is written: what is told as done is on the disk.
+            done = min(done, whole - 1)
             report(done - told)
             told = done
 
         write_cell(cell_directory(self.out, job.cell), run_cell(job, progress))
+        report(_weight(job) - told)
 
 
 def _weight(job: CellJob) -> int:

@@ -238,6 +238,8 @@ def on_frames(
     """
     setup = heard.setup
     refuse_real(setup, dilation, tcp)
+    if dilation is None:
+        tell(0.0, "measuring this machine")
     chosen = dilation or setup.calibration().dilation
     refuse_window(chosen, PS_PER_MS)
     finish = heard.finish_ps

@@ -7,7 +7,7 @@ an invalid run no number is kept.
 
 import signal
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Final, Protocol
@@ -36,6 +36,7 @@ from emulate.mininet.requirement import demand_kernel
 from emulate.mininet.setup import Setup, refuse_frames
 from emulate.mininet.support import demand_drivers, demand_support
 from kvfabric.build import Stage
+from kvfabric.progress import stages
 from kvfabric.run import CellJob, run_cell
 from topo.unit import PS_PER_MS, PS_PER_S, show_duration
 from traffic.emulator import Emulator
@@ -206,13 +207,15 @@ def shell(job: CellJob, dilation: int | None, *, memory: bool, base: Path = FOLD
     from mininet.cli import CLI
     from mininet.log import setLogLevel
 
-    chosen = dilation or setup.calibration().dilation
     what = f"{job.alternative.scenario.name}: shell"
-    with (
-        network(setup.fabric, what=what, memory=memory, base=base) as made,
-        MininetEmulator(setup, made, dilation=chosen, window_ps=PS_PER_S) as live,
-    ):
-        live.advance(0)
+    with ExitStack() as ending:
+        with stages(what) as say:
+            say("measuring this machine")
+            chosen = dilation or setup.calibration().dilation
+            say("making the network")
+            made = ending.enter_context(network(setup.fabric, what=what, memory=memory, base=base))
+            live = MininetEmulator(setup, made, dilation=chosen, window_ps=PS_PER_S)
+            ending.enter_context(live).advance(0)
         setLogLevel("output")
         CLI(made.net)
 

@@ -26,6 +26,8 @@ STALL_PS: Final = 100 * PS_PER_S
 """Emulated time without any completion, when nothing else can happen, after which a run ends."""
 
 _NEVER: Final = 2**62
+_TOLD_EACH: Final = 1000
+"""Requests between two tellings of progress, at most: a second or two of packets."""
 
 
 class Kind(IntEnum):
@@ -194,7 +196,7 @@ class Loop:
         else:
             self._follow()
         count = len(self.ledger)
-        told, every = 0, max(1, count // 200)
+        told, every = 0, min(_TOLD_EACH, max(1, count // 200))
         releases = [station.releases for station in self.stations]
         one = releases[0] if len(releases) == 1 else None
         until = _NEVER if until_ps is None else until_ps

@@ -69,11 +69,14 @@ def command(
     from emulate.mininet.support import may_emulate
     from kvfabric.crosscheck import MININET, Crosscheck, cheap, refuse_real, rehearsed
     from kvfabric.emulate import setup_of
+    from kvfabric.progress import stages
 
     most_s = seconds_of(wall)
-    study, job = one_job(
-        scenario, alternative=alternative, count=count, seed=seed, allow_code=allow_code
-    )
+    with stages("crosscheck") as tell:
+        tell("checking")
+        study, job = one_job(
+            scenario, alternative=alternative, count=count, seed=seed, allow_code=allow_code
+        )
     name = study.scenario.name
     place = out or place_of(name, alternative, "crosscheck")
     if place.exists() and not place.is_dir():
@@ -92,8 +95,12 @@ def command(
                 raise
             # Asked for by nobody, real frames that cannot be are no reason to tell nothing.
             missing = str(error)
-    heard = rehearsed(job)
-    found = Crosscheck(tuple(cheap(heard)), absent=missing and f"{MININET} left out: {missing}")
+    with stages("crosscheck") as tell:
+        tell("running its packets")
+        heard = rehearsed(job)
+        tell("estimating by bytes/bandwidth and fluid")
+        estimates = tuple(cheap(heard))
+    found = Crosscheck(estimates, absent=missing and f"{MININET} left out: {missing}")
     stopped = False
     if missing is None:
         found, stopped = _real(

@@ -46,9 +46,16 @@ def command(
     """
     from analysis.record import read_study
     from kvfabric.account import account
+    from kvfabric.progress import stages
     from topo.error import KvfabricError
 
-    told = account(read_study(first), read_study(second), (str(first), str(second)), rows)
+    with stages("diff") as say:
+        say(f"reading {first}")
+        one = read_study(first)
+        say(f"reading {second}")
+        other = read_study(second)
+        say("comparing")
+        told = account(one, other, (str(first), str(second)), rows)
     _print(told)
     if markdown is not None:
         try:

@@ -1,11 +1,15 @@
 """``kvfabric emulate``: one scenario on real frames, slowed down by a stated factor."""
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from kvfabric.command.frames import frame_options, one_job, place_of, seconds_of
 from topo.error import KvfabricError
+
+if TYPE_CHECKING:
+    from kvfabric.progress import Tell
 
 
 @click.command(
@@ -69,7 +73,7 @@ def command(
     from kvfabric.compare import manifest_of
     from kvfabric.emulate import emulated, outlook, shell, write_emulated
     from kvfabric.kernel import kernel_emulated
-    from kvfabric.progress import progress
+    from kvfabric.progress import progress, stages
 
     control = _control(dataplane, tcp, links=links, opened=opened)
     most_s = seconds_of(wall)
@@ -82,9 +86,11 @@ def command(
     place = out or place_of(study.scenario.name, alternative, "mininet")
     if place.exists() and (not place.is_dir() or any(place.iterdir())):
         raise KvfabricError(f"{place}: holds something already; write another --out, or remove it")
-    seen = outlook(job, dilation, most_s, tell=partial(_tell, study.scenario.name), tcp=control)
+    name = study.scenario.name
+    with stages(name) as say:
+        seen = outlook(job, dilation, most_s, tell=partial(_tell, name, say), tcp=control)
     click.echo(f"{seen.why}; the network is busy for {seen.wall_s:.0f} s of real time", err=True)
-    with progress(study.scenario.name, 1.0) as tick:
+    with progress(name, 1.0) as tick:
         done = (
             emulated(job, seen, memory=links == "memory", tell=tick)
             if control is None
@@ -100,8 +106,10 @@ def command(
     return 1 if done.verdict.standing == "invalid" else 0
 
 
-def _tell(name: str, note: str) -> None:
+def _tell(name: str, say: "Tell", note: str) -> None:
+    """A line at once, and after two seconds how long it takes."""
     click.echo(f"{name}: {note}", err=True)
+    say(note)
 
 
 def _control(dataplane: str, tcp: str | None, *, links: str, opened: bool) -> str | None:

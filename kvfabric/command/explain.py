@@ -37,10 +37,14 @@ def command(
     Without --fabric and --policy, those with the slowest hand-off; with a number, the first that
     fit.
     """
+    from kvfabric.progress import stages
     from kvfabric.table import print_table
 
-    told = _story(results, handoff, fabric, policy, seed)
-    print_table(told.title(), ("from", "for", "share", "what", "where"), told.rows())
+    with stages("explain") as say:
+        say("reading the cells")
+        told = _story(results, handoff, fabric, policy, seed)
+        rows = told.rows()
+    print_table(told.title(), ("from", "for", "share", "what", "where"), rows)
 
 
 def _story(

@@ -181,10 +181,16 @@ def tell(place: Path, asserted: tuple[str, ...] = (), base: str | None = None) -
     from analysis.report import write_report
     from analysis.result import result
     from analysis.table import table
+    from kvfabric.progress import stages
 
     conditions = _read(asserted)
-    found = result(read_study(place), place, base)
-    report = write_report(place, found)
+    with stages("report") as say:
+        say("reading the cells")
+        study = read_study(place)
+        say(f"evaluating {len(study.cells):,} cells")
+        found = result(study, place, base)
+        say("drawing")
+        report = write_report(place, found)
     console = Console()
     if not console.is_terminal:
         console = Console(width=100)

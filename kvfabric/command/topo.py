@@ -7,7 +7,7 @@ import click
 
 from kvfabric.command.topo_check import check
 from kvfabric.command.topo_design import compare, design
-from kvfabric.command.topo_file import draw, export, import_, save_drawing
+from kvfabric.command.topo_file import draw, export, import_, save_drawings
 from kvfabric.command.topo_loss import losses
 from kvfabric.command.topo_source import fabrics_of, family_options
 
@@ -83,8 +83,7 @@ def show(what: str, folder: Path | None, itemised: bool, prices: Path | None, **
     for label, fabric in fabrics if itemised else []:
         show_bill(label, fabric, table)
     if folder is not None:
-        for label, fabric in fabrics:
-            click.echo(f"drawing: {save_drawing(folder, label, fabric)}")
+        save_drawings("topo show", folder, fabrics)
 
 
 def show_bill(label: str, fabric: Any, table: Any) -> None:

@@ -1,5 +1,6 @@
 """``kvfabric topo draw``, ``export`` and ``import``: fabrics to and from files."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -40,11 +41,28 @@ Examples:
 @family_options
 def draw(what: str, out: Path, lost: str | None, **facts: Any) -> None:
     """Draw fabrics as SVG and PNG."""
-    for label, fabric in fabrics_of(what, **facts):
-        click.echo(f"drawing: {save_drawing(out, label, fabric, lost)}")
+    from kvfabric.progress import stages
+
+    with stages("topo draw") as tell:
+        tell("building")
+        fabrics = fabrics_of(what, **facts)
+    save_drawings("topo draw", out, fabrics, lost)
 
 
-def save_drawing(folder: Path, label: str, fabric: Any, lost: str | None = None) -> Path:
+def save_drawings(
+    verb: str, folder: Path, fabrics: Sequence[tuple[str, Any]], lost: str | None = None
+) -> None:
+    """Write a picture of each fabric and say where it is."""
+    from kvfabric.progress import stages
+
+    for label, fabric in fabrics:
+        with stages(verb) as tell:
+            tell(f"drawing {label}")
+            path = _save_drawing(folder, label, fabric, lost)
+        click.echo(f"drawing: {path}")
+
+
+def _save_drawing(folder: Path, label: str, fabric: Any, lost: str | None) -> Path:
     """Write the picture as SVG and PNG and return the place of the first."""
     import re
     import warnings
@@ -87,9 +105,14 @@ def export(
     what: str, to: Path, fabric: str | None, form: str | None, overwrite: bool, **facts: Any
 ) -> None:
     """Write a fabric in one of the formats; say what the format does not hold."""
+    from kvfabric.progress import stages
     from topo.format.registry import write_fabric
 
-    notes = write_fabric(_one(what, fabric, facts), to, form, overwrite)
+    with stages("topo export") as tell:
+        tell("building")
+        chosen = _one(what, fabric, facts)
+        tell(f"writing {to}")
+        notes = write_fabric(chosen, to, form, overwrite)
     click.echo(f"wrote {to}")
     for note in notes:
         click.echo(f"note: {note}")
@@ -122,11 +145,14 @@ def import_(file: Path, form: str | None, to: Path | None, overwrite: bool, **fa
     from topo.format.registry import write_fabric
     from topo.summary import describe
 
-    fabric = file_fabric(file, form, **facts)
-    check_fabric(fabric)
     with stages("topo import") as tell:
+        tell(f"reading {file}")
+        fabric = file_fabric(file, form, **facts)
+        check_fabric(fabric)
         rows = [[label, value] for label, value in describe(fabric, tell=tell).items()]
     print_table(str(file), ["", fabric.name], rows)
     if to is not None:
-        write_fabric(fabric, to, "json", overwrite)
+        with stages("topo import") as tell:
+            tell(f"writing {to}")
+            write_fabric(fabric, to, "json", overwrite)
         click.echo(f"wrote {to}")

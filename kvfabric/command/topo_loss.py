@@ -31,11 +31,16 @@ def losses(what: str, **facts: Any) -> None:
     One cable and one switch of each tier stand for their kind; a cable also at a quarter of its
     rate. What would cut hosts off is told in a comment: their instances fail.
     """
-    for label, fabric in fabrics_of(what, **facts):
-        click.echo(f"# {label}")
-        click.echo("compare:\n  faults:\n    - []")
-        for line in _entries(fabric):
-            click.echo(line)
+    from kvfabric.progress import stages, under
+
+    lines: list[str] = []
+    with stages("topo losses") as tell:
+        tell("building")
+        for label, fabric in fabrics_of(what, **facts):
+            under(tell, label)("losing one of each kind")
+            lines += [f"# {label}", "compare:", "  faults:", "    - []", *_entries(fabric)]
+    for line in lines:
+        click.echo(line)
 
 
 def _entries(fabric: Fabric) -> Iterator[str]:

@@ -12,6 +12,7 @@ from kvfabric.command.traffic_size import size
 from topo.error import KvfabricError, UnitError
 
 if TYPE_CHECKING:
+    from kvfabric.progress import Tell
     from kvfabric.scenario import Scenario
     from traffic.model import Model
     from traffic.request import RequestTable
@@ -64,6 +65,7 @@ class _Taken:
 
 def _requests(
     file: Path,
+    tell: "Tell",
     *,
     window: tuple[str, str] | None,
     scale_rate: float,
@@ -85,6 +87,7 @@ def _requests(
                 f"{file}: a scenario sets its window, scales and jitter under requests.trace; "
                 "write them there"
             )
+        tell("making the requests")
         table, notes = requests_of(study.scenario, study.source, seed)
         asked = study.scenario.requests.tokens_per_word
 
@@ -92,22 +95,20 @@ def _requests(
             return model_of(study.scenario, study.source, name or study.scenario.model, "model")
 
         return _Taken(table, notes, known, asked, _shares(study.scenario, table, seed))
-    from kvfabric.progress import stages
     from traffic.model import model
     from traffic.trace.registry import trace
 
-    with stages(f"traffic {file.name}") as tell:
-        tell("reading the trace")
-        found = trace(
-            file,
-            window_ps=_window(window),
-            scale_rate=scale_rate,
-            scale_length=scale_length,
-            count=count,
-            jitter=jitter,
-            seed=seed,
-            progress=lambda share: tell(f"reading the trace, {share:.0%} read"),
-        )
+    tell("reading the trace")
+    found = trace(
+        file,
+        window_ps=_window(window),
+        scale_rate=scale_rate,
+        scale_length=scale_length,
+        count=count,
+        jitter=jitter,
+        seed=seed,
+        progress=lambda share: tell(f"reading the trace, {share:.0%} read"),
+    )
 
     def shipped(name: str | None) -> "Model | None":
         return model(name) if name else None
@@ -167,22 +168,26 @@ Examples:
 )
 def show(file: Path, name: str | None, plot: Path | None, **taken: Any) -> None:
     """Show lengths, rate, burstiness and KV load of a scenario's requests or of a trace."""
+    from kvfabric.progress import stages
     from kvfabric.table import print_table
     from traffic.load.summary import summary
 
-    found = _requests(file, **taken)
-    several = () if name else found.shares
-    weighed = None if several else found.model(name)
-    told = [(f"Requests of {file.name}", found.table, weighed)]
-    told += [(f"Of them for {one}", table, found.model(one)) for one, table in several]
-    for title, table, kind in told:
-        rows = summary(table, kind).rows(found.tokens_per_word)
-        print_table(title, ["", ""], [list(row) for row in rows])
+    with stages(f"traffic {file.name}") as tell:
+        found = _requests(file, tell, **taken)
+        several = () if name else found.shares
+        weighed = None if several else found.model(name)
+        told = [(f"Requests of {file.name}", found.table, weighed)]
+        told += [(f"Of them for {one}", table, found.model(one)) for one, table in several]
+        tell("weighing the requests")
+        rows = [summary(table, kind).rows(found.tokens_per_word) for _, table, kind in told]
+        tell("drawing")
+        drawn = list(_plots(plot, file.name, found.table, weighed)) if plot is not None else []
+    for (title, _, _), each in zip(told, rows, strict=True):
+        print_table(title, ["", ""], [list(row) for row in each])
     for note in found.notes:
         click.echo(f"- {note}")
-    if plot is not None:
-        for path in _plots(plot, file.name, found.table, weighed):
-            click.echo(f"drawing: {path}")
+    for path in drawn:
+        click.echo(f"drawing: {path}")
 
 
 def _plots(folder: Path, name: str, table: "RequestTable", model: "Model | None") -> Iterator[Path]:
@@ -224,18 +229,32 @@ Examples:
 )
 def export(file: Path, out: Path, **taken: Any) -> None:
     """Write the requests as a plain CSV that --trace reads back to the picosecond."""
+    from kvfabric.progress import stages
+
+    with stages(f"traffic {file.name}") as tell:
+        found = _requests(file, tell, **taken)
+        tell(f"writing {out}")
+        _save(found.table, out)
+    click.echo(f"wrote {len(found.table):,} requests to {out}")
+    click.echo(f"next: kvfabric run SCENARIO --trace {out} --count {len(found.table)}")
+
+
+def _save(table: "RequestTable", out: Path) -> None:
+    """Write a new file, whole or not at all."""
     from traffic.trace.table import text
 
-    found = _requests(file, **taken)
     try:
         with out.open("x", encoding="utf-8", newline="") as sink:
-            sink.writelines(text(found.table))
+            try:
+                sink.writelines(text(table))
+                sink.flush()
+            except BaseException:
+                out.unlink()
+                raise
     except FileExistsError:
         raise KvfabricError(f"{out}: exists; write another --out") from None
     except OSError as error:
         raise KvfabricError(f"{out}: {error.strerror}; write another --out") from None
-    click.echo(f"wrote {len(found.table):,} requests to {out}")
-    click.echo(f"next: kvfabric run SCENARIO --trace {out} --count {len(found.table)}")
 
 
 @command.command(
@@ -266,16 +285,19 @@ def tokeniser(
     file: Path, name: str | None, ratios: tuple[float, ...], recorded: float | None, **taken: Any
 ) -> None:
     """Show how the load of the same words moves with the tokeniser."""
+    from kvfabric.progress import stages
     from kvfabric.table import print_table
     from topo.unit import show_rate, show_size
     from traffic.load.tokeniser import retold
 
-    found = _requests(file, **taken)
-    chosen = found.model(name)
-    if chosen is None:
-        raise KvfabricError(f"{file}: a trace names no model; write --model, as gpt-oss-120b")
-    base = found.tokens_per_word if recorded is None else recorded
-    told = retold(found.table, chosen, ratios, recorded=base)
+    with stages(f"traffic {file.name}") as tell:
+        found = _requests(file, tell, **taken)
+        chosen = found.model(name)
+        if chosen is None:
+            raise KvfabricError(f"{file}: a trace names no model; write --model, as gpt-oss-120b")
+        base = found.tokens_per_word if recorded is None else recorded
+        tell("weighing the requests")
+        told = retold(found.table, chosen, ratios, recorded=base)
     rows = []
     for one in told:
         load = one.summary.load
@@ -320,9 +342,12 @@ Examples:
 )
 def get(name: str, folder: Path | None) -> None:
     """Download a public trace, check its SHA-256, and tell its licence and citation."""
+    from kvfabric.progress import stages
     from traffic.trace.download import get as fetch
 
-    done = fetch(name, folder or Path(os.environ.get("KVFABRIC_DATA") or "traces"))
+    with stages(f"traffic get {name}") as tell:
+        tell("downloading")
+        done = fetch(name, folder or Path(os.environ.get("KVFABRIC_DATA") or "traces"))
     click.echo(f"{'fetched' if done.fetched else 'already there'}: {done.path}")
     click.echo(f"licence: {done.trace.licence}")
     click.echo(f"cite:    {done.trace.citation}")

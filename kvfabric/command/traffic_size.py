@@ -43,6 +43,7 @@ def size(scenario: Path, use: str, count: int | None, seed: int) -> None:
     from kvfabric.demand import demand_of
     from kvfabric.deployment import shares_of
     from kvfabric.load import load
+    from kvfabric.progress import stages
     from kvfabric.table import print_table
     from topo.capacity import mu
     from topo.unit import show_rate
@@ -61,8 +62,13 @@ def size(scenario: Path, use: str, count: int | None, seed: int) -> None:
             f"{asked.mode}: its instances serve both phases, and size tells two pools apart; write "
             "disaggregated",
         )
-    ready = stage(study.scenario, study.source)
-    table, _ = demand_of(study.scenario, study.source, seed)
+    with stages(f"traffic size {scenario.name}") as tell:
+        tell("building the fabric")
+        ready = stage(study.scenario, study.source)
+        tell("making the requests")
+        table, _ = demand_of(study.scenario, study.source, seed)
+        tell("max-flow of the fabric")
+        most = mu(ready.fabric)
     if not isinstance(table, RequestTable):
         raise study.source.error(
             ("requests", "closed"),
@@ -85,7 +91,6 @@ def size(scenario: Path, use: str, count: int | None, seed: int) -> None:
         title = f"What {found.rate_per_s:.4g} requests/s ask for, {name}"
         rows_told = _rows(found, placed.deployment, share)
         print_table(title, ["", "prefill", "decode"], rows_told, wide=100)
-    most = mu(ready.fabric)
     click.echo(
         f"- All hand-offs together: {show_rate(total_bps)} of payload, "
         f"{_percent(total_bps / most)} of the {show_rate(most)} that the fabric carries from "

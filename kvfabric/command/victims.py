@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
-    from analysis.victim import Victims
+    from kvfabric.run import CellJob
 
 
 @click.command(epilog="Example: kvfabric victims scenarios/first-look.yaml --seeds 2")
@@ -21,11 +21,10 @@ def command(scenario: Path, count: int | None, seeds: int | None, allow_code: bo
     A flow is exposed when max-min sharing would give it all it asks for and it crosses a port that
     was paused; it is a victim when that makes it more than a tenth slower. Nothing is written.
     """
-    from analysis.wording import NONE, name, times
     from kvfabric.compare import jobs_of
     from kvfabric.load import load
+    from kvfabric.progress import progress
     from kvfabric.table import print_table
-    from kvfabric.victim import victims_of
 
     changed = {("requests", "count"): count, ("run", "seeds"): seeds}
     study = load(
@@ -34,20 +33,29 @@ def command(scenario: Path, count: int | None, seeds: int | None, allow_code: bo
         allow_code=allow_code,
     )
     rows = []
-    for job in jobs_of(study):
-        if job.impossible is not None:
-            continue
-        found: Victims = victims_of(job)
-        deep = found.q is not None and found.q > 0.5
-        tail = f"{times(found.tail)} {name(found.q or 0)}" if deep else NONE
-        rows.append(
-            (
-                *(job.alternative.fabric, job.alternative.policy, str(job.seed)),
-                *(f"{found.flows:,}", f"{found.congesting:,}", f"{found.exposed:,}"),
-                *(f"{found.victims:,}", NONE if isnan(found.median) else times(found.median)),
-                *(tail, NONE if isnan(found.most) else times(found.most)),
-            )
-        )
+    with progress(f"{study.scenario.name}: victims", 1.0) as tick:
+        tick(0.0, "checking")
+        jobs = [job for job in jobs_of(study) if job.impossible is None]
+        for number, job in enumerate(jobs):
+            tick(number / len(jobs), f"{number}/{len(jobs)} cells")
+            rows.append(_row(job))
+        tick(1.0, f"{len(jobs)}/{len(jobs)} cells")
     heads = ("fabric", "policy", "seed", "flows", "congesting", "exposed", "victims")
     columns = (*heads, "P50", "tail", "most")
     print_table("Victims of the congestion of others", columns, rows, wide=120)
+
+
+def _row(job: "CellJob") -> tuple[str, ...]:
+    """What became of the flows of one alternative and seed."""
+    from analysis.wording import NONE, name, times
+    from kvfabric.victim import victims_of
+
+    found = victims_of(job)
+    deep = found.q is not None and found.q > 0.5
+    return (
+        *(job.alternative.fabric, job.alternative.policy, str(job.seed)),
+        *(f"{found.flows:,}", f"{found.congesting:,}", f"{found.exposed:,}"),
+        *(f"{found.victims:,}", NONE if isnan(found.median) else times(found.median)),
+        f"{times(found.tail)} {name(found.q or 0)}" if deep else NONE,
+        NONE if isnan(found.most) else times(found.most),
+    )

@@ -1,9 +1,27 @@
 """What a long command is at: nothing for two seconds, then a line, and none left behind."""
 
 import time
+from pathlib import Path
 
+import pytest
+
+from analysis.record import cell_directory
 from kvfabric import progress
+from kvfabric.cli import main
+from kvfabric.compare import CellWork, jobs_of
+from kvfabric.load import load
 from kvfabric.progress import stages, under
+
+SCENARIO = """\
+name: tiny
+fabric: {family: leaf_spine, nic: 100Gbps, switch: {ports: 8, rate: 100Gbps}}
+placement: {prefill: 4, decode: 4}
+model: gpt-oss-120b
+gpu: H100-SXM
+requests: {arrivals: {rate: 400/s}, count: 40}
+budget: {handoff: 5ms, allowed: 10%}
+run: {seeds: 2, warmup: 1 request}
+"""
 
 
 def test_a_short_command_says_nothing(capsys):
@@ -28,3 +46,65 @@ def test_a_failing_command_stops_talking(capsys, monkeypatch):
     except ValueError:
         time.sleep(0.1)
     assert capsys.readouterr().err == ""
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a scenario, its results and its fabric."""
+    folder = tmp_path_factory.mktemp("study")
+    (folder / "tiny.yaml").write_text(SCENARIO, encoding="utf-8")
+    for command in (
+        "run {}/tiny.yaml --out {}/out --jobs 1",
+        "topo export {}/tiny.yaml --to {}/a.json",
+    ):
+        with pytest.raises(SystemExit):
+            main([word.replace("{}", str(folder)) for word in command.split()])
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("command", "told"),
+    [
+        ("report {}/out", "report: "),
+        ("diff {}/out {}/out", "diff: "),
+        ("explain {}/out", "explain: "),
+        ("victims {}/tiny.yaml", "tiny: victims: 50%  1/2 cells"),
+        ("crosscheck {}/tiny.yaml --no-mininet --out {}/crosscheck", "crosscheck: "),
+        ("traffic show {}/tiny.yaml", "traffic tiny.yaml: "),
+        ("traffic export {}/tiny.yaml --out {}/requests.csv", "traffic tiny.yaml: "),
+        ("traffic tokeniser {}/tiny.yaml", "traffic tiny.yaml: "),
+        ("traffic size {}/tiny.yaml", "traffic size tiny.yaml: "),
+        ("topo draw {}/tiny.yaml --out {}/drawings", "topo draw: "),
+        ("topo export {}/tiny.yaml --to {}/fabric.json", "topo export: "),
+        ("topo import {}/a.json", "topo import: "),
+        ("topo losses {}/tiny.yaml", "topo losses: "),
+    ],
+)
+def test_whatever_may_take_long_says_what_it_is_at(
+    place: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    command: str,
+    told: str,
+) -> None:
+    monkeypatch.setattr(progress, "_QUIET_S", 0.0)
+    monkeypatch.setattr(progress, "_LINE_EVERY_S", 0.001)
+    with pytest.raises(SystemExit) as left:
+        main([word.replace("{}", str(place)) for word in command.split()])
+    assert left.value.code == 0
+    assert any(line.startswith(told) for line in capsys.readouterr().err.splitlines())
+
+
+def test_a_cell_is_told_as_done_when_it_is_on_the_disk(place: Path, tmp_path: Path) -> None:
+    job = jobs_of(load(place / "tiny.yaml"))[0]
+    told: list[tuple[int, bool]] = []
+
+    def report(steps: int) -> None:
+        told.append((steps, cell_directory(tmp_path, job.cell).exists()))
+
+    CellWork(tmp_path)(job, report)
+    *before, (last, written) = told
+    assert written
+    assert last > 0
+    assert not any(there for _, there in before)
+    assert sum(steps for steps, _ in told) == 40
