@@ -12,8 +12,8 @@ from topo.bom import TIER_NAMES, bom
 from topo.fabric import Fabric
 from topo.floor import is_inside
 from topo.format.cablemap import medium
-from topo.format.text import exact_rate
 from topo.format.written import Written, table
+from topo.unit import rate_text
 
 COLUMNS: Final = ("item", "article", "count", "rate_gbps", "length_m", "remark")
 
@@ -31,11 +31,11 @@ def write(fabric: Fabric) -> Written:
     for (tier, model), count in sorted(
         switches.items(), key=lambda item: (item[0][0], item[0][1].ports, item[0][1].rate_bps)
     ):
-        article = f"{model.ports} x {exact_rate(model.rate_bps)}"
+        article = f"{model.ports} x {rate_text(model.rate_bps)}"
         name = TIER_NAMES.get(tier, f"tier {tier}")
         rows.append(("switch", article, count, f"{model.rate_bps / 1e9:g}", "", name))
     rows += [
-        ("NIC port", exact_rate(rate), count, f"{rate / 1e9:g}", "", "of hosts")
+        ("NIC port", rate_text(rate), count, f"{rate / 1e9:g}", "", "of hosts")
         for rate, count in sorted(nics.items())
         if count
     ]

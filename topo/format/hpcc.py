@@ -19,7 +19,7 @@ from typing import Final
 from topo.error import UnitError
 from topo.fabric import Fabric, Kind
 from topo.format.draft import Assumed, Draft
-from topo.format.text import FormatError, content, exact_rate, shown, whole
+from topo.format.text import FormatError, content, shown, whole
 from topo.format.written import Written, lost_models, lost_roles, lost_servers, plural, told_inside
 from topo.unit import PS_PER_NS, duration, duration_text, rate, size_text
 
@@ -112,7 +112,7 @@ def write(fabric: Fabric) -> Written:
         " ".join(str(node.index) for node in fabric.switches),
     ]
     lines += [
-        f"{link.a} {link.b} {exact_rate(link.rate_bps)} {_ns(link.delay_ps)}ns 0.000000"
+        f"{link.a} {link.b} {_data_rate(link.rate_bps)} {_ns(link.delay_ps)}ns 0.000000"
         for link in fabric.links
     ]
     rounded = sum(link.delay_ps % PS_PER_NS != 0 for link in fabric.links)
@@ -173,6 +173,17 @@ def flow_file(
     rounded = sum(flow.start_ps % PS_PER_NS != 0 for flow in ordered)
     notes = [f"The starts of {plural(rounded, 'flow')} are rounded to ns."] if rounded else []
     return "\n".join(lines) + "\n", notes
+
+
+def _data_rate(bps: int) -> str:
+    """A rate as whole Gbps or less: ns-3 reads a double, and knows no Tbps (data-rate.cc, DoParse).
+
+    >>> _data_rate(1_600 * 10**9), _data_rate(2_500_000_000)
+    ('1600Gbps', '2500Mbps')
+    """
+    units = ((10**9, "Gbps"), (10**6, "Mbps"), (10**3, "Kbps"), (1, "bps"))
+    unit, name = next((unit, name) for unit, name in units if bps % unit == 0)
+    return f"{bps // unit}{name}"
 
 
 def _ns(ps: int) -> int:

@@ -18,7 +18,7 @@ from topo.error import UnitError
 from topo.fabric import Fabric, Kind, Node, Role, Switch
 from topo.format.attribute import TIERS
 from topo.format.draft import Assumed, Draft
-from topo.format.text import content, exact_rate, located, shown, whole
+from topo.format.text import content, located, shown, whole
 from topo.format.written import (
     Written,
     interface,
@@ -49,7 +49,7 @@ _SLOTS: Final = {
 
 _TIER_ROLES: Final = {1: "leaf", 2: "spine", 3: "core"}
 _TYPE_RATE: Final = re.compile(r"([0-9]{1,4}(?:\.[0-9])?)(g|t)?base-.*")
-_MODEL: Final = re.compile(r"switch-([0-9]{1,5})x([0-9]{1,15}[KMG]?bps)")
+_MODEL: Final = re.compile(r"switch-([0-9]{1,5})x([0-9]{1,15}(?:\.[0-9]{1,12})?[KMGT]?bps)")
 _RACK: Final = re.compile(r"rack-([0-9]{1,6})")
 
 
@@ -214,7 +214,7 @@ def write(fabric: Fabric) -> Written:
             n.name,
             _role_of(n),
             "generic",
-            f"switch-{n.switch.ports}x{exact_rate(n.switch.rate_bps)}" if n.switch else "host",
+            f"switch-{n.switch.ports}x{rate_text(n.switch.rate_bps)}" if n.switch else "host",
             "planned",
             "fabric",
             f"rack-{n.rack}" if n.rack >= 0 else "",

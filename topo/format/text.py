@@ -20,7 +20,6 @@ MOST_LINKS: Final = 2_000_000
 MOST_NAME: Final = 100
 
 _LONGEST: Final = 500
-_UNITS: Final = ((10**9, "Gbps"), (10**6, "Mbps"), (10**3, "Kbps"), (1, "bps"))
 _WHOLE: Final = re.compile(r"-?[0-9]{1,18}")
 
 
@@ -90,13 +89,3 @@ def content(path: Path, most_mib: int = MOST_MIB) -> str:
 def whole(text: str) -> int | None:
     """The whole number that a text spells in at most 18 digits, else None."""
     return int(text) if _WHOLE.fullmatch(text) else None
-
-
-def exact_rate(bps: int) -> str:
-    """A rate in the largest unit that keeps it a whole number.
-
-    >>> exact_rate(400 * 10**9), exact_rate(2_500_000_000)
-    ('400Gbps', '2500Mbps')
-    """
-    unit, name = next((unit, name) for unit, name in _UNITS if bps % unit == 0)
-    return f"{bps // unit}{name}"
