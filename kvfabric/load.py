@@ -212,7 +212,9 @@ def _check_numbers(scenario: Scenario, source: Source) -> None:
         raise source.error(("budget",), "needs `handoff: 25ms`, or slo.ttft to derive it from")
     window = scenario.requests.trace.window if scenario.requests.trace else None
     if window is not None and window[0] >= window[1]:
-        raise source.error(("requests", "trace", "window"), "is empty; write [from, to]")
+        raise source.error(
+            ("requests", "trace", "window"), "is empty; write a start and a later end, as [0s, 60s]"
+        )
     placed = scenario.placement.prefill + scenario.placement.decode
     if scenario.fabric.hosts is not None and scenario.fabric.hosts < placed:
         raise source.error(

@@ -12,6 +12,8 @@ from msgspec import Meta
 from kvfabric.part import Count, Part, Positive
 from kvfabric.quantity import Duration, Frequency, Share, written
 
+_WINDOW = "a start and an end, as [0s, 60s]"
+
 Tokens = Annotated[int, Meta(ge=0, le=100_000_000)]
 
 
@@ -93,7 +95,7 @@ class TracePart(Part, frozen=True):
     """A recorded trace: a window of its time, played faster and with longer lengths."""
 
     file: str
-    window: tuple[Duration, Duration] | None = None
+    window: Annotated[tuple[Duration, Duration], Meta(description=_WINDOW)] | None = None
     scale_rate: Positive = 1.0
     scale_length: Positive = 1.0
     jitter: bool = True

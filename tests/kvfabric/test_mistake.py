@@ -90,6 +90,8 @@ def test_a_whole_scenario_is_none(tmp_path: Path) -> None:
         ("{H100-SXM: 3}", "{H100-SXM: much}",
          "cost.gpu_usd_per_hour.H100-SXM: 'much': must be a number above 0"),
         ("{H100-SXM: 3}", "{H100-SXM: 3, H20: -1}", "cost.gpu_usd_per_hour.H20: -1: must be"),
+        ("count: 20", "trace: {file: a.csv, window: [1s]}",
+         "requests.trace.window: a list of 1: must be a start and an end, as [0s, 60s]"),
         ("mtu: 4KiB", "mtu: 0B", "network.transport.mtu: must be above 0; write e.g. 4KiB"),
     ],
 )  # fmt: skip
