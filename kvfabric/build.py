@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -23,6 +24,7 @@ from kvfabric.catalogue import catalogues_of
 from kvfabric.deployment import Placed, placed_of, times_of
 from kvfabric.fault import faults_of, standing
 from kvfabric.hazard import hazards_of
+from kvfabric.mistake import mistake
 from kvfabric.network import discipline_of, transport_of
 from kvfabric.override import headrooms_of
 from kvfabric.policy import code_of, local_of, part_of
@@ -40,7 +42,7 @@ from traffic.background import Source as Beside
 from traffic.emulator import Emulator
 from traffic.instance import Deployment
 from traffic.policy.choice import Policy, PolicyError, check_reach
-from traffic.policy.registry import check_settings, policy
+from traffic.policy.registry import kind_of, policy
 from traffic.request import RequestTable
 from traffic.serving.mode import Serving
 from traffic.serving.router import Service
@@ -148,7 +150,11 @@ def impossible(scenario: Scenario, source: Source, ready: Stage) -> str | None:
     A policy that is unknown or set wrongly is refused with its place.
     """
     with located(source, "policy"):
-        check_settings(scenario.policy_kind, scenario.policy_settings)
+        settings = kind_of(scenario.policy_kind).settings
+        try:
+            msgspec.convert(scenario.policy_settings, settings)
+        except msgspec.ValidationError as error:
+            raise mistake(source, str(error), ("policy",), settings) from None
         local_of(part_of(scenario.policy))
     try:
         for service in services_of(scenario, ready, ready.placed, 0):

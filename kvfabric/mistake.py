@@ -38,7 +38,7 @@ def mistake(
         return source.error((*place, unknown[1]), f"unknown key; {_nearby(unknown[1], kind)}")
     missing = re.fullmatch(r"Object missing required field `(.*)`", text)
     if missing:
-        return source.error(place, f"`{missing[1]}` is missing; add it")
+        return source.error(place, f"`{missing[1]}` is missing; {_added(missing[1], kind)}")
     if text.startswith("Invalid enum value"):
         return source.error(place, f"{text[19:]} is unknown; write {_wanted(kind)}")
     if not text.startswith("Expected "):
@@ -82,7 +82,14 @@ def _nearby(key: str, kind: inspect.Type) -> str:
     names = [field.encode_name for field in part.fields]
     close = difflib.get_close_matches(key, names, 1)
     hint = f"did you mean `{close[0]}`? " if close else ""
-    return f"{hint}known here: {', '.join(names)}"
+    return f"{hint}known here: {', '.join(names) or 'none'}"
+
+
+def _added(key: str, kind: inspect.Type) -> str:
+    """What to write for a key that is missing."""
+    part = _holds(kind, inspect.StructType)
+    example = _example(*_fields(part)[key]) if isinstance(part, inspect.StructType) else ""
+    return f"write e.g. {key}: {example}" if example.strip(".") else "add it"
 
 
 def _kind(place: Place, root: type[Struct]) -> tuple[inspect.Type, Any]:

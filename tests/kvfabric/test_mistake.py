@@ -130,3 +130,8 @@ def test_what_a_room_refuses_is_told_at_the_line_of_its_key_and_names_it_once(
     tmp_path: Path, old: str, new: str, told: str
 ) -> None:
     assert told in refusal(tmp_path, old, new)
+
+
+def test_a_key_that_is_missing_is_told_with_an_example(tmp_path: Path) -> None:
+    told = refusal(tmp_path, "{prefill: 4, decode: 4}", "{prefill: 4}")
+    assert told == "s.yaml:10: placement: `decode` is missing; write e.g. decode: 8"

@@ -138,7 +138,9 @@ def test_orders_are_compared_beside_policies_whichever_key_stands_first(tmp_path
         ("{kind: 3}", "policy.kind: 3: expected a name; write e.g. kind: least_loaded"),
         ("{kind: random, label: ''}", "policy.label: expected 1 to 80 characters"),
         ("{kind: random, label: [a]}", "policy.label: expected 1 to 80 characters"),
-        ("{kind: static_groups, group: 2}", "unknown field `group`; known settings: groups"),
+        ("{kind: static_groups, group: 2}", "policy.group: unknown key; did you mean `groups`?"),
+        ("{kind: static_groups, groups: two}", "policy.groups: 'two': must be a whole number; "),
+        ("{kind: random, groups: 2}", "policy.groups: unknown key; known here: none"),
     ],
 )
 def test_what_cannot_be_is_refused_with_its_place(
