@@ -7,13 +7,15 @@ from analysis import culprit
 from analysis.baseline import baseline
 from analysis.breakdown import Breakdown
 from analysis.breakeven import breakeven
+from analysis.choice import cost
+from analysis.decision import table as decisions
 from analysis.economics import token_costs
 from analysis.loss import table as losses
 from analysis.markdown import escaped, folded, table
 from analysis.result import Result, requirements, told_blames
 from analysis.summary import NOT_LOSSLESS, Summary
 from analysis.sweep import knees
-from analysis.verdict import alternative, cost
+from analysis.verdict import alternative
 from analysis.wording import NONE, duration, duration_span, money, percent, share_span
 
 _MOST = 40
@@ -32,7 +34,8 @@ def brief(found: Result) -> str:
     parts.append(table(("requirement", "asked", "the choice"), requirements(found)))
     given = (found.samples, found.summaries, study)
     paid = token_costs(found.samples, study), breakeven(found.samples, study)
-    parts += [_open(told) for told in (knees(*given), losses(*given), *paid) if told.rows]
+    chosen = decisions(found.summaries, study)
+    parts += [_open(told) for told in (chosen, knees(*given), losses(*given), *paid) if told.rows]
     parts.append(_alternatives(found))
     against = baseline(found.samples, study, found.base)
     if against.rows:

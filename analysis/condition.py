@@ -1,13 +1,13 @@
-"""What a design meets and does not choose: the load, and the loss of a link or switch.
+"""What a design meets and does not choose: workload, load, and the loss of a link or switch.
 
-A comparison may vary both, as alternatives of their own. A design, one fabric with one policy, is
+A comparison may vary them, as alternatives of their own. A design, one fabric with one policy, is
 then judged by all of them together: it passes when it passes under each, and what is told of it is
 its worst case. Which of the alternatives belong together stands in the study's manifest
 (`StudyManifest.varied`); in results without it every fabric label is a design of its own.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from analysis.record import StudyManifest
@@ -19,6 +19,9 @@ LOADS: Final = ("requests.arrivals.rate", "requests.trace.scale_rate", "requests
 LOSSES: Final = ("faults",)
 """Keys that set what is out of order."""
 
+MODEL: Final = "model"
+"""The key that sets what is served: with all that says of requests which they are, the workload."""
+
 HEALTHY: Final = "no faults"
 """The condition in which nothing is out of order."""
 
@@ -27,16 +30,26 @@ _RANK: Final = {MISSED: 2, MET: 0}
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """What a fabric label is made of: the design's own part, the load and the loss, "" for none."""
+    """What a fabric label is made of: the design's own part, load, loss, workload; "" for none."""
 
     design: str
     load: str = ""
     loss: str = ""
+    workload: str = ""
 
     @property
     def text(self) -> str:
-        """Load and loss in words; empty where the comparison varies neither."""
-        return ", ".join(part for part in (self.load, self.loss) if part)
+        """Workload, load and loss in words; empty where the comparison varies none."""
+        return ", ".join(part for part in (self.workload, self.load, self.loss) if part)
+
+    def but(self, **kept: str) -> str:
+        """Design and conditions in words, with some in other words.
+
+        >>> Condition("tree", "50/s", "no faults", "long").but(load="")
+        'tree, long, no faults'
+        """
+        one = replace(self, **kept)
+        return ", ".join(part for part in (one.design, one.text) if part)
 
 
 def conditions(study: StudyManifest) -> dict[str, Condition]:
@@ -44,11 +57,20 @@ def conditions(study: StudyManifest) -> dict[str, Condition]:
     found = {}
     for label in study.fabrics:
         parts = study.varied.get(label, {"fabric": label})
-        design = [text for key, text in parts.items() if key not in LOADS + LOSSES]
-        load = [parts[key] for key in LOADS if key in parts]
-        loss = [parts[key] for key in LOSSES if key in parts]
-        found[label] = Condition(" ".join(design), ", ".join(load), ", ".join(loss))
+        held: dict[str, list[str]] = {}
+        for key, text in parts.items():
+            held.setdefault(_kind(key), []).append(text)
+        design = " ".join(held.pop("design", []))
+        found[label] = Condition(design, **{kind: ", ".join(each) for kind, each in held.items()})
     return found
+
+
+def _kind(key: str) -> str:
+    if key in LOADS:
+        return "load"
+    if key in LOSSES:
+        return "loss"
+    return "workload" if key == MODEL or key.partition(".")[0] == "requests" else "design"
 
 
 def at(where: Mapping[str, Condition], fabric: str) -> Condition:
@@ -87,6 +109,8 @@ def cases(rows: Sequence[Summary], where: Mapping[str, Condition]) -> list[Case]
 def everywhere(where: Mapping[str, Condition]) -> str:
     """What a budget is asked to be met at, to be put behind it; empty for one condition."""
     told = []
+    if len({one.workload for one in where.values()}) > 1:
+        told.append(" for every workload compared")
     if len({one.load for one in where.values()}) > 1:
         told.append(" at every load compared")
     if len({one.loss for one in where.values()}) > 1:

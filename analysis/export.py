@@ -11,12 +11,12 @@ from collections.abc import Iterable, Sequence
 from math import isfinite, isnan, nan
 from typing import Final
 
+from analysis.choice import cost
 from analysis.economics import Bill
 from analysis.interval import Estimate
 from analysis.measure import MEASURES
 from analysis.record import StudyManifest
 from analysis.summary import Gap, Sample, Summary
-from analysis.verdict import cost
 from topo.unit import PS_PER_MS
 
 _COLUMNS: Final = (

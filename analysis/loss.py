@@ -11,7 +11,7 @@ from math import inf, isfinite, nan
 
 from analysis.baseline import gap_told
 from analysis.breakdown import Breakdown
-from analysis.condition import HEALTHY, Condition, at, conditions
+from analysis.condition import HEALTHY, at, conditions
 from analysis.pairing import Paired, paired_quantile
 from analysis.record import StudyManifest
 from analysis.summary import Floats, Sample, Summary, tail_name
@@ -58,7 +58,7 @@ def losses(parts: Sequence[Sample], rows: Sequence[Summary], study: StudyManifes
     for row in rows:
         one, sample = at(where, row.fabric), ran.get((row.fabric, row.policy))
         if one.loss and sample is not None:
-            held.setdefault((_named(one), row.policy), []).append((one.loss, sample, row))
+            held.setdefault((one.but(loss=""), row.policy), []).append((one.loss, sample, row))
     made = []
     for key, mine in held.items():
         whole = next(((s, row) for loss, s, row in mine if loss == HEALTHY), None)
@@ -67,10 +67,6 @@ def losses(parts: Sequence[Sample], rows: Sequence[Summary], study: StudyManifes
         each = [_loss(*one, *whole) for one in mine if one[0] != HEALTHY]
         made.append(Losses(*key, whole[1], tuple(sorted(each, key=_size, reverse=True))))
     return made
-
-
-def _named(one: Condition) -> str:
-    return ", ".join(part for part in (one.design, one.load) if part)
 
 
 def _size(loss: Loss) -> float:

@@ -9,6 +9,7 @@ from analysis.breakdown import breakdowns
 from analysis.breakeven import breakeven
 from analysis.caching import caching
 from analysis.culprit import ranking
+from analysis.decision import table as decisions
 from analysis.deed import deeds
 from analysis.economics import token_costs
 from analysis.failure import failures
@@ -107,6 +108,7 @@ def page(found: Result, figures: Sequence["Plot"], images: Mapping[str, bytes]) 
         ),
         bandwidths=bandwidths(found.samples, found.place),
         capacity=capacity(found.samples),
+        decisions=decisions(found.summaries, manifest),
         knees=knees(*given),
         loads=loads(*given),
         losses=losses(*given),

@@ -14,6 +14,7 @@ from analysis.baseline import rival_rows
 from analysis.blame import slowest
 from analysis.brief import brief
 from analysis.condition import cases, conditions
+from analysis.decision import decisions
 from analysis.economics import bills
 from analysis.error import RecordError
 from analysis.explain import story
@@ -79,6 +80,7 @@ def plots(found: Result) -> list["Plot"]:
     from analysis.plot.budget import budget
     from analysis.plot.ccdf import ccdf
     from analysis.plot.cost import cost as cost_plot
+    from analysis.plot.decision import decision
     from analysis.plot.estimate import estimate
     from analysis.plot.explain import waterfall as explained
     from analysis.plot.heat import heat
@@ -95,6 +97,9 @@ def plots(found: Result) -> list["Plot"]:
     by_size = size(found.samples, manifest)
     if by_size is not None:
         made.append(by_size)
+    asked = decisions(rows, manifest)
+    if asked:
+        made.append(decision(asked))
     swept = curves(found.samples, rows, manifest)
     if swept:
         made.append(load(swept, manifest))

@@ -6,13 +6,14 @@ from pathlib import Path
 
 from analysis.baseline import base_of
 from analysis.blame import Blame, blame
+from analysis.choice import nearest
 from analysis.condition import conditions
 from analysis.movement import Movement
 from analysis.record import FabricFact, Study
 from analysis.service import offered_per_s
 from analysis.summary import Sample, Summary, common_quantile, samples, summary, tail_name
 from analysis.use import moved
-from analysis.verdict import Verdict, budget, nearest, verdict
+from analysis.verdict import Verdict, budget, verdict
 from analysis.wording import NONE, count, duration, name, percent, share_span
 
 _MEDIAN = 0.5

@@ -109,6 +109,13 @@ def elsewhere(study: StudyManifest) -> Breakdown:
                 "compare: requests.arrivals.rate, as in scenarios/load-sweep.yaml",
             )
         )
+    if len({one.workload for one in where}) < 2:
+        rows.append(
+            (
+                "which design to choose for which workload",
+                "compare: requests.profile, as in scenarios/decision-map.yaml",
+            )
+        )
     if UNHURT in study.limits:
         rows.append(
             (

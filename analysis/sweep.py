@@ -12,7 +12,7 @@ import numpy as np
 
 from analysis import backlog
 from analysis.breakdown import Breakdown
-from analysis.condition import Condition, at, conditions
+from analysis.condition import at, conditions
 from analysis.record import StudyManifest
 from analysis.review import offered_bps
 from analysis.service import offered_per_s
@@ -60,16 +60,14 @@ def curves(parts: Sequence[Sample], rows: Sequence[Summary], study: StudyManifes
     for row in rows:
         one, sample = at(where, row.fabric), ran.get((row.fabric, row.policy))
         if one.load and row.over is not None and sample is not None:
-            held.setdefault((_named(one), row.policy), []).append(_point(one.load, sample, row))
+            held.setdefault((one.but(load=""), row.policy), []).append(
+                _point(one.load, sample, row)
+            )
     return [
         Curve(*key, tuple(sorted(points, key=lambda point: point.rate_per_s)))
         for key, points in held.items()
         if len(points) > 1
     ]
-
-
-def _named(one: Condition) -> str:
-    return ", ".join(part for part in (one.design, one.loss) if part)
 
 
 def _point(load: str, sample: Sample, row: Summary) -> Point:

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from math import isfinite
 from typing import TYPE_CHECKING, Final
 
+from analysis.choice import cost
 from analysis.record import StudyManifest
 from analysis.summary import MET, MISSED, NOT_LOSSLESS, UNDECIDED, Summary
-from analysis.verdict import cost
 from analysis.wording import duration, milliseconds, money, name, percent
 
 if TYPE_CHECKING:

@@ -1,17 +1,18 @@
 """The decision in plain words, and what it rests on; no claim beyond the intervals.
 
-Where loads or losses are compared (`analysis.condition`), a design is chosen that stands them all,
-and told by its worst case.
+Where workloads, loads or losses are compared (`analysis.condition`), a design is chosen that
+stands them all, and told by its worst case.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import isfinite, nan
+from math import isfinite
 
 import numpy as np
 
-from analysis import backlog, breakeven, loss, lossless, sweep, warmup
-from analysis.condition import Case, Condition, at, cases, conditions, everywhere
+from analysis import backlog, breakeven, decision, loss, lossless, sweep, warmup
+from analysis.choice import choice, cost, nearest
+from analysis.condition import Condition, at, cases, conditions, everywhere
 from analysis.interval import needed
 from analysis.matter import fabric_matters, policy_matters
 from analysis.record import Study, StudyManifest
@@ -62,6 +63,7 @@ def verdict(study: Study, parts: Sequence[Sample], rows: Sequence[Summary]) -> V
         *lossless.told(study, rows, chosen),
         *_others(rows, chosen, manifest.allowed),
         _hopeless(rows, manifest),
+        decision.sentence(rows, manifest),
         *sweep.sentences(parts, rows, manifest),
         *loss.sentences(parts, rows, manifest),
         fabric_matters(parts, rows, manifest),
@@ -81,38 +83,6 @@ def verdict(study: Study, parts: Sequence[Sample], rows: Sequence[Summary]) -> V
 def alternative(row: Summary) -> str:
     """The name of an alternative in a sentence."""
     return f"{row.fabric} with {row.policy}"
-
-
-def cost(row: Summary) -> float:
-    """Switches and the cables between them, US dollars; NaN when unknown."""
-    return row.facts.cost_usd if row.facts is not None else nan
-
-
-def choice(rows: Sequence[Summary], where: Mapping[str, Condition] | None = None) -> Summary | None:
-    """The worst case of the cheapest design that passes in all of them; among equals of the one
-    that lost the fewest requests, then of the one with the shortest tail."""
-    best = min((case for case in cases(rows, where or {}) if case.passes), key=_rank, default=None)
-    return best.worst if best is not None else None
-
-
-def nearest(
-    rows: Sequence[Summary], where: Mapping[str, Condition] | None = None
-) -> Summary | None:
-    """The worst case of the design that meets the budget most often, then misses it least."""
-    ran = [case for case in cases(rows, where or {}) if case.worst.over is not None]
-    best = min(ran, key=lambda one: (-one.met, _share(one.worst)), default=None)
-    return best.worst if best is not None else None
-
-
-def _share(row: Summary) -> float:
-    return row.over.value if row.over is not None else 1.0
-
-
-def _rank(case: Case) -> tuple[float, int, float]:
-    price, row = cost(case.worst), case.worst
-    tail = row.tail.value if row.tail is not None else row.median
-    lost = sum(each.failed + each.rejected for each in case.rows)
-    return (price if isfinite(price) else float("inf"), lost, tail)
 
 
 def budget(manifest: StudyManifest) -> str:

@@ -205,9 +205,9 @@ class PacketEmulator:
         """What the run took: nothing that belongs to its results.
 
         Of the fast core ``lookahead_ps`` (the least time from an event at one node to its effect at
-        another), ``threads``, ``spans`` (of one of two classes of nodes), ``visits`` (of nodes), and bytes of
-        memory: ``flow_bytes`` for each flow, ``frame_bytes`` for all frames in flight and in
-        queues, ``port_bytes`` for each port. Of the reference ``threads`` alone.
+        another), ``threads``, ``spans`` (of one of two classes of nodes), ``visits`` (of nodes),
+        and bytes of memory: ``flow_bytes`` for each flow, ``frame_bytes`` for all frames in flight
+        and in queues, ``port_bytes`` for each port. Of the reference ``threads`` alone.
         """
         if isinstance(self._engine, _engine.Core):
             return dict(self._engine.effort())

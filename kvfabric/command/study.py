@@ -197,6 +197,7 @@ def tell(place: Path, asserted: tuple[str, ...] = (), base: str | None = None) -
     console.print(table(found.summaries, found.study.manifest))
     console.print(found.verdict.text(), markup=False, highlight=False)
     _requests(found)
+    _decisions(found)
     _policies(found)
     if found.blames:
         _blame(found)
@@ -258,6 +259,16 @@ def _failures(found: "Result") -> None:
     columns, tables = short(failures(found))
     for alternative, rows in tables.items():
         print_table(f"failures of instances: {alternative}", columns, rows)
+
+
+def _decisions(found: "Result") -> None:
+    """What to choose for which workload, where several are compared."""
+    from analysis.decision import table
+    from kvfabric.table import print_table
+
+    told = table(found.summaries, found.study.manifest)
+    if told.rows:
+        print_table("what to choose for which workload", told.columns, told.rows, wide=120)
 
 
 def _losses(found: "Result", most: int = 4) -> None:

@@ -4,11 +4,12 @@ from collections.abc import Callable
 
 import pytest
 
+from analysis.choice import choice, nearest
 from analysis.condition import HEALTHY, Condition, at, cases, conditions, everywhere
 from analysis.interval import Estimate
 from analysis.record import FabricFact, Study, StudyManifest
 from analysis.summary import IMPOSSIBLE, MET, MISSED, UNDECIDED, Summary
-from analysis.verdict import choice, nearest, verdict
+from analysis.verdict import verdict
 
 MS = 10**9
 Ask = Callable[..., StudyManifest]

@@ -8,13 +8,13 @@ import msgspec
 import numpy as np
 import pytest
 
+from analysis.choice import choice
 from analysis.comparison import compare_fabrics, compare_policies
 from analysis.handoff import handoffs
 from analysis.interval import Estimate
 from analysis.record import Cell, FabricFact, Study, StudyManifest, read_study
 from analysis.result import result
 from analysis.summary import MET, MISSED, UNDECIDED, UNKNOWN, Gap, Sample, Summary
-from analysis.verdict import choice, verdict
 
 MS = 10**9
 Ask = Callable[..., StudyManifest]

@@ -1,0 +1,39 @@
+"""Which design is chosen: the cheapest that meets the budget in all its cases, or the closest."""
+
+from collections.abc import Mapping, Sequence
+from math import isfinite, nan
+
+from analysis.condition import Case, Condition, cases
+from analysis.summary import Summary
+
+
+def cost(row: Summary) -> float:
+    """Switches and the cables between them, US dollars; NaN when unknown."""
+    return row.facts.cost_usd if row.facts is not None else nan
+
+
+def choice(rows: Sequence[Summary], where: Mapping[str, Condition] | None = None) -> Summary | None:
+    """The worst case of the cheapest design that passes in all of them; among equals of the one
+    that lost the fewest requests, then of the one with the shortest tail."""
+    best = min((case for case in cases(rows, where or {}) if case.passes), key=_rank, default=None)
+    return best.worst if best is not None else None
+
+
+def nearest(
+    rows: Sequence[Summary], where: Mapping[str, Condition] | None = None
+) -> Summary | None:
+    """The worst case of the design that meets the budget most often, then misses it least."""
+    ran = [case for case in cases(rows, where or {}) if case.worst.over is not None]
+    best = min(ran, key=lambda one: (-one.met, _share(one.worst)), default=None)
+    return best.worst if best is not None else None
+
+
+def _share(row: Summary) -> float:
+    return row.over.value if row.over is not None else 1.0
+
+
+def _rank(case: Case) -> tuple[float, int, float]:
+    price, row = cost(case.worst), case.worst
+    tail = row.tail.value if row.tail is not None else row.median
+    lost = sum(each.failed + each.rejected for each in case.rows)
+    return (price if isfinite(price) else float("inf"), lost, tail)
