@@ -82,7 +82,7 @@ def _nearby(key: str, kind: inspect.Type) -> str:
     names = [field.encode_name for field in part.fields]
     close = difflib.get_close_matches(key, names, 1)
     hint = f"did you mean `{close[0]}`? " if close else ""
-    return f"{hint}known here: {', '.join(names) or 'none'}"
+    return f"{hint}known here: {', '.join(names) or 'none, remove it'}"
 
 
 def _added(key: str, kind: inspect.Type) -> str:

@@ -227,7 +227,7 @@ def test_a_policy_that_a_fabric_cannot_serve_is_told_in_its_cell(
         ("ports: 8", "ports: 2", "tiny.yaml:10: fabric: "),
         ("oversubscription: 3", "groups: 3", "groups: not a parameter of leaf_spine"),
         ("[random, static_groups]", "[rondom]", "tiny.yaml:11: policy: 'rondom'"),
-        ("[random, static_groups]", "[{kind: random, x: 1}]", "tiny.yaml:11: policy: "),
+        ("[random, static_groups]", "[{kind: random, x: 1}]", "tiny.yaml:11: policy.x: "),
         ("prefill: 4, decode: 4", "prefill: 4, decode: 4, by: x", "tiny.yaml:3: placement.by"),
         ("budget:", "handoff: {block: 1B}\nbudget:", "tiny.yaml:7: handoff.block: 1B"),
         ("allowed: 10%", "allowed: 0%", "tiny.yaml:7: budget.allowed: must be above 0"),
