@@ -1,6 +1,7 @@
 """Independent cells on local processes: written whole, skipped when present, resumed after a crash.
 
-A worker dies with its parent, so that ``kill -9`` of the command leaves no process behind.
+A worker dies with its parent, so that ``kill -9`` of the command leaves no process behind, and no
+semaphore either.
 """
 
 import ctypes
@@ -12,7 +13,7 @@ import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from multiprocessing import connection
+from multiprocessing import connection, resource_tracker
 from multiprocessing.sharedctypes import Synchronized
 from typing import Any, Generic, TypeVar
 
@@ -67,6 +68,24 @@ def _die_with_parent() -> None:
         os._exit(1)
 
 
+def _start_tracker() -> None:
+    """Start the process that removes the semaphores of a killed command.
+
+    It need not warn of them, and outlives the terminal that the command dies with. Warnings of a
+    process that Python itself starts are set by its environment alone.
+    """
+    before = os.environ.get("PYTHONWARNINGS")
+    os.environ["PYTHONWARNINGS"] = "ignore"
+    held = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGHUP})
+    try:
+        resource_tracker.ensure_running()
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, held)
+        del os.environ["PYTHONWARNINGS"]
+        if before is not None:
+            os.environ["PYTHONWARNINGS"] = before
+
+
 def sweep(
     jobs: Sequence[Job],
     work: Work[Job],
@@ -82,6 +101,7 @@ def sweep(
     failure stops the sweep and is raised; what is finished stays. A worker that is killed (out of
     memory, say) raises `SweepError`.
     """
+    _start_tracker()
     context = multiprocessing.get_context("spawn")
     counter: Any = context.Value("q", 0)
     pool = ProcessPoolExecutor(
