@@ -15,6 +15,7 @@ from analysis.interval import Estimate
 from analysis.record import Cell, FabricFact, Study, StudyManifest, read_study
 from analysis.result import result
 from analysis.summary import MET, MISSED, UNDECIDED, UNKNOWN, Gap, Sample, Summary
+from analysis.verdict import verdict
 
 MS = 10**9
 Ask = Callable[..., StudyManifest]
