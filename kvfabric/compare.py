@@ -7,6 +7,7 @@ One command at a time may work in a folder.
 import fcntl
 import hashlib
 import platform
+import re
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -231,7 +232,7 @@ def _refuse_other(out: Path, manifest: StudyManifest) -> None:
     """Refuse a folder that holds another study, or something else altogether."""
     if out.exists() and not out.is_dir():
         raise StudyError(f"{out}: is a file; write another --out folder")
-    if not out.exists() or not any(p.name != ".lock" for p in out.iterdir()):
+    if vacant(out):
         return
     if not (out / "study.json").is_file():
         raise StudyError(f"{out}: holds something else than results; write another --out folder")
@@ -249,6 +250,13 @@ def _refuse_other(out: Path, manifest: StudyManifest) -> None:
             f"{out}: holds {len(found.seeds)} seeds; write --seeds {len(found.seeds)} or more, "
             "or another --out folder"
         )
+
+
+def vacant(out: Path) -> bool:
+    """Whether a results folder has nothing, or what a command left that was ended at its begin."""
+    if not out.exists():
+        return True
+    return all(p.name == ".lock" or re.fullmatch(r"\..*\.part", p.name) for p in out.iterdir())
 
 
 @contextmanager

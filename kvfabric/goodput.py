@@ -19,10 +19,11 @@ import numpy as np
 from msgspec.structs import replace
 
 from analysis.budget import after_warmup
+from analysis.disk import write_synced
 from analysis.goodput import GOAL, Point, Search, Trial, next_rate, rounded, rounds_left
 from analysis.record import FINISHED, Cell, CellManifest, StudyManifest
 from analysis.service import attained
-from kvfabric.compare import StudyError, jobs_of, locked, manifest_of
+from kvfabric.compare import StudyError, jobs_of, locked, manifest_of, vacant
 from kvfabric.load import Alternative, Study
 from kvfabric.quantity import Frequency
 from kvfabric.run import CellJob, served
@@ -54,12 +55,15 @@ def goodput(
     precision: float = 0.05,
     processes: int = 1,
     progress: Progress,
+    announce: Callable[[str], None] = lambda _: None,
 ) -> list[Search]:
     """Search the goodput of every alternative, with trials kept in ``out``.
 
-    Raises `ScenarioError` for a scenario without objectives, or whose rate is not to be chosen, and
-    `StudyError` for a folder that holds something else.
+    ``announce`` gets a line of every damaged trial, which is run again. Raises `ScenarioError` for
+    a scenario without objectives, or whose rate is not to be chosen, and `StudyError` for a folder
+    that holds something else.
     """
+    progress(0.0, "checking")
     _check(study)
     jobs = jobs_of(study)
     manifest = manifest_of(study, jobs, "")
@@ -71,7 +75,7 @@ def goodput(
             for alternative in study.alternatives
         ]
         while True:
-            found = [_known(mine, out, start, goal, precision) for mine in every]
+            found = [_known(mine, out, start, goal, precision, announce) for mine in every]
             wanted = [
                 (mine, rate)
                 for mine, search in zip(every, found, strict=True)
@@ -130,7 +134,7 @@ def measure(attempt: Attempt, report: Callable[[int], None] | None = None) -> No
         ),
         outcome.requests,
     )
-    _write(attempt.file, _trial(cell, attempt))
+    _write(attempt.file, msgspec.json.encode(_trial(cell, attempt)))
 
 
 def _trial(cell: Cell, attempt: Attempt) -> Trial:
@@ -151,18 +155,24 @@ def _trial(cell: Cell, attempt: Attempt) -> Trial:
     )
 
 
-def _write(file: Path, trial: Trial) -> None:
-    part = file.with_suffix(".part")
+def _write(file: Path, content: bytes) -> None:
+    """Write a file whole or not at all."""
+    part = file.with_name(f".{file.name}.part")
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
-        part.write_bytes(msgspec.json.encode(trial))
+        write_synced(part, content)
         part.replace(file)
     except OSError as error:
         raise StudyError(f"{file}: {error.strerror}; write another --out folder") from None
 
 
 def _known(
-    mine: Sequence[CellJob], out: Path, start: float, goal: float, precision: float
+    mine: Sequence[CellJob],
+    out: Path,
+    start: float,
+    goal: float,
+    precision: float,
+    announce: Callable[[str], None],
 ) -> Search:
     """What has been tried on an alternative: rates for which every seed is there."""
     first = mine[0]
@@ -171,8 +181,10 @@ def _known(
         for file in sorted(_folder(out, job).glob(f"*-{job.seed}.json")):
             try:
                 trial = msgspec.json.decode(file.read_bytes(), type=Trial)
-            except (OSError, msgspec.MsgspecError):
-                raise StudyError(f"{file}: damaged; remove it and run again") from None
+            except msgspec.MsgspecError:
+                announce(f"{file}: damaged; this trial is run again")
+                file.unlink()
+                continue
             by_rate.setdefault(trial.rate_per_s, []).append(trial)
     points = tuple(
         Point(rate, tuple(trials))
@@ -274,6 +286,6 @@ def _claim(out: Path, digest: str) -> None:
                 f"{out}: holds a search of another scenario or version; write another --out folder"
             )
         return
-    if any(path.name != ".lock" for path in out.iterdir()):
+    if not vacant(out):
         raise StudyError(f"{out}: holds something else; write another --out folder")
-    mark.write_text(key, "utf-8")
+    _write(mark, key.encode())

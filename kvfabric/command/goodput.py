@@ -91,6 +91,7 @@ def command(
             precision=narrow,
             processes=jobs or len(os.sched_getaffinity(0)),
             progress=tick,
+            announce=lambda line: click.echo(f"{name}: {line}", err=True),
         )
     title = f"goodput: {100 * share:g} % of requests within their objectives"
     print_table(title, COLUMNS, [row(one) for one in found], wide=130)

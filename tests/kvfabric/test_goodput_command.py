@@ -92,6 +92,28 @@ def test_what_was_tried_is_not_tried_again_and_a_finer_search_goes_on_from_there
     assert 0 < len(tried) < 4
 
 
+def test_a_damaged_trial_is_run_again_with_a_word_about_it(tmp_path: Path) -> None:
+    path, out = written(tmp_path), tmp_path / "out"
+    first = found(path, out, precision=0.2)
+    victim = next(out.glob("trials/*/4-1.json"))
+    before = victim.read_bytes()
+    victim.write_bytes(before[:-9])
+    told: list[str] = []
+    study = load(path)
+    again = goodput(study, out, precision=0.2, progress=lambda *_: None, announce=told.append)
+    assert told == [f"{victim}: damaged; this trial is run again"]
+    assert [one.points for one in again] == [one.points for one in first]
+    assert victim.read_bytes() == before
+
+
+def test_a_search_that_was_ended_at_its_begin_goes_on(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    out.mkdir()
+    for name in (".lock", ".goodput.key.part"):
+        (out / name).touch()
+    assert found(written(tmp_path), out, precision=0.5)
+
+
 def test_policies_and_fabrics_are_searched_with_the_same_seeds_and_told(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -160,6 +160,14 @@ def test_a_foreign_folder_is_refused_and_left_alone(scenario: Path, tmp_path: Pa
     assert [p.name for p in out.iterdir()] == ["precious.txt"]
 
 
+def test_a_study_that_was_ended_at_its_begin_goes_on(scenario: Path, tmp_path: Path) -> None:
+    out = tmp_path / "a"
+    out.mkdir()
+    for name in (".lock", ".study.json.part"):
+        (out / name).touch()
+    assert kvfabric("run", scenario, "--out", out, "--emulator", "fluid", "--jobs", "1") == 0
+
+
 def test_a_killed_study_leaves_no_process_and_is_resumed(scenario: Path, tmp_path: Path) -> None:
     scenario.write_text(SCENARIO.replace("count: 8", "count: 150"), encoding="utf-8")
     out = tmp_path / "a"
