@@ -42,6 +42,11 @@ class CachePart(Part, frozen=True):
     label: Annotated[str, Meta(min_length=1, max_length=80)] | None = None
 
 
+def pooled(part: CachePart | None) -> bool:
+    """Whether blocks lie in a remote pool, and so cross the fabric."""
+    return part is not None and part.tiers[-1].kind == REMOTE
+
+
 def cache_of(
     part: CachePart | None,
     ttft_ps: int,

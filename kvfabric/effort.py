@@ -2,11 +2,15 @@
 
 An estimate by what is known before. Hand-offs: the prompts' KV bytes, cut at the MTU, over the mean
 number of links between prefill and decode instances, with an ACK every so many packets; prompts
-that no decode instance can hold do not move, and colocated instances hand nothing over. Background
-traffic: the bursts planned until the last hand-off, as many as the hosts can send and receive. That
-end is the last arrival or, where that is later, when the prefill instances are through with all
-prompts, evenly loaded; of users who wait for answers, when they are through with thought, prefill
-and decode, asking by turns, nothing queueing. What is left out is told with the estimate.
+that no decode instance can hold do not move, and colocated instances hand nothing over. A pool of
+prefix blocks: whatever an open run's prompts consist of is written or read once, as if instances
+kept none of it. Background traffic: the bursts planned until the last hand-off, as many as the
+hosts can send and receive and the way lets follow each other. That end is when the last prompt is
+computed, if it need not queue, or where that is later, when the prefill instances are through with
+all prompts, evenly loaded; of users who wait for answers, when they are through with thought,
+prefill and decode, asking by turns, nothing queueing. Under a policy that looks at links the
+network, and what is beside, moves on to the last answer. What is left out is told with the
+estimate.
 """
 
 from collections.abc import Sequence
@@ -17,7 +21,9 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from emulate.ideal import ideal_ps
 from kvfabric.build import Stage
+from kvfabric.cache import pooled
 from kvfabric.demand import demand_of
 from kvfabric.deployment import Placed
 from kvfabric.hazard import befalls
@@ -26,8 +32,10 @@ from kvfabric.run import CellJob, nic_rate
 from kvfabric.scenario import Scenario
 from topo.unit import PS_PER_S
 from traffic.background import Source
+from traffic.cache.lookup import block_bytes
 from traffic.instance import Pool
-from traffic.request import RequestTable
+from traffic.policy.registry import kind_of
+from traffic.request import Prefix, RequestTable
 from traffic.source.crowd import Users
 
 HOPS_PER_S: Final = 10_000_000
@@ -38,12 +46,12 @@ _TOLD_FROM_S: Final = 180
 
 def foretold(jobs: Sequence[CellJob], processes: int) -> str | None:
     """One line about what these cells will take; None where it is less than some minutes."""
-    known: dict[tuple[int, bytes], int] = {}
+    known: dict[tuple[int, bytes, bool], int] = {}
     whole = 0
     for job in jobs:
         scenario = job.alternative.scenario
         asked = msgspec.json.encode((scenario.requests, scenario.models), enc_hook=str)
-        key = id(job.stage), asked
+        key = id(job.stage), asked, _looks(scenario)
         if key not in known:
             known[key] = packet_hops(job)
         whole += 0 if job.impossible else known[key]
@@ -63,41 +71,56 @@ def foretold(jobs: Sequence[CellJob], processes: int) -> str | None:
 
 def left_out(scenario: Scenario) -> list[str]:
     """What the estimate of a cell does not count, in words."""
-    local = local_of(part_of(scenario.policy)) is not None
-    cached = scenario.cache is not None or scenario.handoff.cache is not None
-    told = scenario.handoff.orchestration.message is not None
-    return [
-        "retransmissions",
-        *(["what prefix caches save and move"] if cached else []),
-        *(["what prompts that stay on the decode side save"] if local else []),
-        *(["control messages"] if told else []),
-        *(["what failures send again"] if befalls(scenario) else []),
-        *(["background traffic while requests queue"] if scenario.background else []),
-    ]
+    apart, pool = scenario.serving.mode == "disaggregated", pooled(scenario.cache)
+    beside, around = bool(scenario.background), scenario.handoff.orchestration
+    known = {
+        "retransmissions": True,
+        "what prefix caches save": bool(scenario.cache or scenario.handoff.cache),
+        "the pool of prefix blocks of users": pool and scenario.requests.closed is not None,
+        "what prompts that stay on the decode side save": bool(local_of(part_of(scenario.policy))),
+        "control messages": around.message is not None,
+        "what failures send again": befalls(scenario),
+        "background traffic while requests queue": beside and apart,
+        "background traffic beside the pool of prefix blocks": beside and pool and not apart,
+    }
+    return [what for what, left in known.items() if left]
 
 
 @dataclass(frozen=True)
 class _Asked:
-    """The prompts of a cell, each with its model, and when the last hand-off ends at about."""
+    """The prompts of a cell, each with its model and, of an open run, its prefix blocks; and when
+    the last hand-off and the last answer end at about."""
 
     model: NDArray[np.int64]
     tokens: NDArray[np.int64]
     end_ps: float
+    answered_ps: float
+    prefix: Prefix | None = None
 
 
 def packet_hops(job: CellJob) -> int:
     """About so many packets and ACKs cross a link in a cell; 0 where none do."""
     scenario, ready = job.alternative.scenario, job.stage
-    if scenario.run.emulator != "packet" or ready.rules.mode != "disaggregated":
+    apart = ready.rules.mode == "disaggregated"
+    if scenario.run.emulator != "packet" or not (apart or pooled(scenario.cache)):
         return 0
     demand, _ = demand_of(scenario, job.alternative.source, job.seed)
     asked = _open(ready, demand) if isinstance(demand, RequestTable) else _closed(ready, demand)
-    end_ps = min(round(asked.end_ps), int(scenario.run.limit))
-    hops = sum(
+    hops = sum(_to_pool(ready, placed, asked, n) for n, placed in enumerate(ready.placed))
+    if not apart:
+        return round(hops)
+    last_ps = asked.answered_ps if _looks(scenario) else asked.end_ps
+    end_ps = min(round(last_ps), int(scenario.run.limit))
+    hops += sum(
         _handed_over(ready, placed, asked.tokens[asked.model == number])
         for number, placed in enumerate(ready.placed)
     )
     return round(hops + sum(_beside(ready, source, end_ps) for source in ready.beside))
+
+
+def _looks(scenario: Scenario) -> bool:
+    """Whether the policy looks at links."""
+    return "network" in kind_of(scenario.policy_kind).sees
 
 
 def _open(ready: Stage, table: RequestTable) -> _Asked:
@@ -105,12 +128,16 @@ def _open(ready: Stage, table: RequestTable) -> _Asked:
     model = np.zeros(len(tokens), np.int64)
     if table.model is not None:
         model = table.model.astype(np.int64)
-    busy = [
-        _prefill_ps(one.deployment.prefill, tokens[model == number]).sum()
-        / len(one.deployment.prefill.instances)
-        for number, one in enumerate(ready.placed)
-    ]
-    return _Asked(model, tokens, max(table.arrival_ps[-1], *busy))
+    arrival, output = table.arrival_ps.astype(np.int64), table.output_tokens.astype(np.int64)
+    end_ps = answered_ps = 0.0
+    for number, one in enumerate(ready.placed):
+        mine, prefill = model == number, one.deployment.prefill
+        took = _prefill_ps(prefill, tokens[mine])
+        decoded = output[mine] * _step_ps(one, tokens[mine], 1)
+        computed = np.maximum(arrival[mine] + took, took.sum() / len(prefill.instances))
+        end_ps = max(end_ps, computed.max(initial=0))
+        answered_ps = max(answered_ps, (computed + decoded).max(initial=0))
+    return _Asked(model, tokens, end_ps, answered_ps, table.prefix)
 
 
 def _closed(ready: Stage, users: Users) -> _Asked:
@@ -118,12 +145,18 @@ def _closed(ready: Stage, users: Users) -> _Asked:
     took = thought.astype(np.float64)
     for number, one in enumerate(ready.placed):
         mine, decode = model == number, one.deployment.decode
-        mean = round(tokens[mine].mean()) if mine.any() else 1
         batch = min(decode.max_batch, -(-users.users // len(decode.instances)))
-        read = batch * decode.kv_bytes(mean)
-        step = decode.step_time.steps_ps(batch, batch * mean, read, 1)
+        step = _step_ps(one, tokens[mine], batch)
         took[mine] += _prefill_ps(one.deployment.prefill, tokens[mine]) + output[mine] * step
-    return _Asked(model, tokens, took.sum() / users.users)
+    end_ps = took.sum() / users.users
+    return _Asked(model, tokens, end_ps, end_ps)
+
+
+def _step_ps(placed: Placed, tokens: NDArray[np.int64], batch: int) -> int:
+    """What a decode step of so many sequences takes, of these prompts' mean length."""
+    decode = placed.deployment.decode
+    mean = round(tokens.mean()) if len(tokens) else 1
+    return decode.step_time.steps_ps(batch, batch * mean, batch * decode.kv_bytes(mean), 1)
 
 
 def _prefill_ps(pool: Pool, tokens: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -149,6 +182,22 @@ def _handed_over(ready: Stage, placed: Placed, tokens: NDArray[np.int64]) -> flo
     return size / ready.transport.mtu * links * answers
 
 
+def _to_pool(ready: Stage, placed: Placed, asked: _Asked, model: int) -> float:
+    """Packet-hops of a model's pool of prefix blocks."""
+    one, prefix = placed.deployment, asked.prefix
+    rules = one.cache
+    if rules is None or rules.pool is None or prefix is None:
+        return 0.0
+    mine = np.flatnonzero(asked.model == model).tolist()
+    whole = (asked.tokens // prefix.block_tokens).tolist()
+    count = sum(min(len(prefix.of(each)), whole[each]) for each in mine)
+    pools = (one.prefill,) if ready.rules.mode == "disaggregated" else (one.prefill, one.decode)
+    hosts = sorted({host for pool in pools for ranks in pool.instances for host in ranks})
+    links = ready.routes.distances(hosts, list(rules.storage)).mean()
+    size = count * block_bytes(one.prefill, prefix.block_tokens)
+    return float(size / ready.transport.mtu * links * (1 + 1 / ready.transport.ack_every))
+
+
 def _beside(ready: Stage, source: Source, end_ps: int) -> float:
     """Packet-hops of a source of background traffic until then."""
     rate, planned = nic_rate(ready.fabric), source.planned_by(end_ps)
@@ -163,6 +212,22 @@ def _beside(ready: Stage, source: Source, end_ps: int) -> float:
         tos, column = np.unique(receiver, return_inverse=True)
         links = ready.routes.distances(froms.tolist(), tos.tolist())[row, column].clip(0)
         most = max(np.bincount(end, size).max() for end in (sender, receiver))
-        fitting = end_ps * rate / (most * 8 * PS_PER_S)
+        far = int((links + size / size.max()).argmax())
+        least = max(
+            most * 8 * PS_PER_S / rate, _lone_ps(ready, sender[far], receiver[far], size[far])
+        )
+        fitting = end_ps / least
         hops += min(planned, fitting) * float((frames * links).sum())
     return hops
+
+
+def _lone_ps(ready: Stage, sender: int, receiver: int, size: int) -> int:
+    """What a flow takes on an idle fabric."""
+    (path, *_) = ready.routes.paths(int(sender), int(receiver), 1) or [[]]
+    if not path:
+        return 0
+    fabric = ready.fabric
+    ports = fabric.ports
+    crossed = [fabric.nodes[node].switch for node in ports.peer[path].tolist()]
+    latency = int(ports.delay_ps[path].sum()) + sum(s.latency_ps for s in crossed if s)
+    return ideal_ps(int(size), ready.transport.mtu, ports.rate_bps[path].tolist(), latency)

@@ -1,12 +1,11 @@
 """What a run leaves out, in sentences for its report."""
 
 from analysis.review import UNHURT
-from kvfabric.cache import cache_left_out
+from kvfabric.cache import cache_left_out, pooled
 from kvfabric.collective import awaited
 from kvfabric.hazard import befalls
 from kvfabric.scenario import OF_INSTANCES, HandoffPart, NetworkPart, Scenario
 from kvfabric.serving import left_out
-from traffic.cache.tier import REMOTE
 from traffic.handoff.reshard import paired
 
 _ALWAYS = (
@@ -107,11 +106,6 @@ def _of_faults(scenario: Scenario) -> list[str]:
     return [*told, _ROUTES] if kinds - {"removed"} else told or [UNHURT]
 
 
-def _pooled(scenario: Scenario) -> bool:
-    """Whether prefix blocks cross the fabric."""
-    return scenario.cache is not None and scenario.cache.tiers[-1].kind == REMOTE
-
-
 def not_modelled(scenario: Scenario) -> list[str]:
     """One sentence each, most general first."""
     return [
@@ -128,7 +122,7 @@ def not_modelled(scenario: Scenario) -> list[str]:
         "Background flows have no effect on what the GPUs compute."
         if scenario.background
         else "Nothing but hand-offs"
-        + (" and the pool of prefix blocks" if _pooled(scenario) else "")
+        + (" and the pool of prefix blocks" if pooled(scenario.cache) else "")
         + " crosses the fabric.",
         *(() if scenario.cost is None else (_PRICES,)),
         *_of_faults(scenario),

@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from typing import Final
 
 from analysis.price import PriceFact
+from kvfabric.cache import pooled
 from kvfabric.collective import awaited
 from kvfabric.deployment import Placed
 from kvfabric.scenario import CostPart, Scenario
 from topo.error import KvfabricError
-from traffic.cache.tier import REMOTE
 
 YEAR_HOURS: Final = 8760
 
@@ -54,8 +54,8 @@ def _hour(part: CostPart, gpu: str) -> float:
 def _crosses(scenario: Scenario) -> bool:
     """Whether serving sends anything over the fabric: hand-offs, collectives that steps wait for,
     or blocks of a prefix pool."""
-    pool = scenario.cache is not None and scenario.cache.tiers[-1].kind == REMOTE
-    return scenario.serving.mode == "disaggregated" or awaited(scenario) is not None or pool
+    apart = scenario.serving.mode == "disaggregated"
+    return apart or awaited(scenario) is not None or pooled(scenario.cache)
 
 
 def prices_told(scenario: Scenario) -> str:
