@@ -106,7 +106,7 @@ Time Core::next_event() {
 // reach; returns which. No switch passes such an instant. All workers take the same decisions from
 // the same outlooks.
 Time Core::run(Worker& worker, Time end) {
-    Class of = even;
+    NodeClass of = even;
     for (;;) {
         const Outlook outlook = look_out(worker);
         const auto reach = [&] {
@@ -128,9 +128,9 @@ Time Core::run(Worker& worker, Time end) {
 
 // What all workers know. This worker's own outlook is told before the barrier, and stays as it is
 // until all have read it.
-Core::Outlook Core::look_out(Worker& worker) {
+Outlook Core::look_out(Worker& worker) {
     Outlook& own = worker.outlook[worker.phase];
-    for (const Class of : classes) {
+    for (const NodeClass of : classes) {
         own.least[of] = std::min(worker.nodes[of].least(), worker.woken_least[of]);
     }
     own.possible = worker.next_possible();
@@ -140,7 +140,7 @@ Core::Outlook Core::look_out(Worker& worker) {
     Outlook all;
     for (const auto& other : workers_) {
         const Outlook& theirs = other->outlook[worker.phase];
-        for (const Class of : classes) {
+        for (const NodeClass of : classes) {
             all.least[of] = std::min(all.least[of], theirs.least[of]);
         }
         all.possible = std::min(all.possible, theirs.possible);
@@ -165,7 +165,7 @@ void Core::hear_all() {
 }
 
 // Visits every node of a class that has an event before the limit.
-void Core::visit(Worker& worker, Class of, std::uint64_t limit) {
+void Core::visit(Worker& worker, NodeClass of, std::uint64_t limit) {
     worker.limit[of] = std::max(worker.limit[of], limit);
     ++worker.spans;
     worker.ahead.clear();
@@ -229,7 +229,7 @@ void Core::fetch_ahead(Worker& worker, std::size_t visit, std::uint64_t limit) c
 
 // How far the nodes of a class can go: nothing that is not on its way reaches them before, and no
 // flow can complete before unless it is known already.
-std::uint64_t Core::horizon(const Outlook& outlook, Class of) const {
+std::uint64_t Core::horizon(const Outlook& outlook, NodeClass of) const {
     const auto after = [](std::uint64_t key, std::uint64_t ahead) {
         return key > idle_key - ahead ? idle_key : (key & ~flag_mask) + ahead;
     };

@@ -33,7 +33,7 @@ void Core::share_out(std::uint32_t threads) {
         mine.push_back(static_cast<std::uint32_t>(&node - nodes_.data()));
     }
     for (const auto& worker : workers_) {
-        for (const Class of : classes) {
+        for (const NodeClass of : classes) {
             worker->nodes[of] = KeyTree(worker->node[of].size());
             for (const std::uint32_t n : worker->node[of]) {
                 worker->nodes[of].set(nodes_[n].slot, nodes_[n].next());
