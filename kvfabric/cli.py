@@ -9,6 +9,7 @@ import os
 import select
 import signal
 import sys
+from pathlib import Path
 from typing import Any, Final
 
 import click
@@ -74,6 +75,7 @@ def main(argv: list[str] | None = None) -> None:
     signal.signal(signal.SIGTERM, _interrupt)
     spare_cache()
     try:
+        _refuse_place_and_bytes(sys.argv[1:] if argv is None else argv)
         done: Any = kvfabric.main(args=argv, standalone_mode=False)
         sys.stdout.flush()
         code = done if isinstance(done, int) else 0
@@ -96,6 +98,20 @@ def main(argv: list[str] | None = None) -> None:
             raise
         code = _end_of_output(BrokenPipeError(errno.EPIPE, "the reader went away"))
     sys.exit(code)
+
+
+def _refuse_place_and_bytes(argv: list[str]) -> None:
+    """Refuse to work where no directory is any more, and names that no result could tell again."""
+    try:
+        Path.cwd()
+    except FileNotFoundError:
+        raise KvfabricError("this directory is gone; change to one that is there") from None
+    for word in argv:
+        try:
+            word.encode()
+        except UnicodeEncodeError:
+            shown = word.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+            raise KvfabricError(f"{shown[:200]}: not UTF-8; write a name that is") from None
 
 
 def _unread(descriptor: int) -> bool:

@@ -11,10 +11,14 @@ import shutil
 import tempfile
 from collections.abc import MutableMapping
 from pathlib import Path
+from typing import Final
+
+_SPARE: Final = (None, "/dev/shm")  # noqa: S108 (mkdtemp makes a directory of our own)
+"""The usual temporary directory, and shared memory, which a container without one still has."""
 
 
 def spare_cache(environment: MutableMapping[str, str] = os.environ) -> Path | None:
-    """Name a temporary directory for the cache if it needs one; None where it does not.
+    """Name a temporary directory for the cache if it needs one; None where it has none.
 
     A directory that the user has named is left alone. Processes begun later inherit it.
     """
@@ -27,10 +31,15 @@ def spare_cache(environment: MutableMapping[str, str] = os.environ) -> Path | No
     )
     if all(_writable(place) for place in usual):
         return None
-    spare = Path(tempfile.mkdtemp(prefix="kvfabric-fonts-"))
-    atexit.register(shutil.rmtree, spare, ignore_errors=True)
-    environment["MPLCONFIGDIR"] = str(spare)
-    return spare
+    for place in _SPARE:
+        try:
+            spare = Path(tempfile.mkdtemp(prefix="kvfabric-fonts-", dir=place))
+        except OSError:
+            continue
+        atexit.register(shutil.rmtree, spare, ignore_errors=True)
+        environment["MPLCONFIGDIR"] = str(spare)
+        return spare
+    return None  # what draws nothing needs no cache
 
 
 def _writable(place: Path) -> bool:

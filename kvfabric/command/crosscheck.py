@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from emulate.mininet.error import EmulationError
-from kvfabric.command.frames import frame_options, one_job, place_of, seconds_of
+from kvfabric.command.frames import frame_options, frames_place, one_job, seconds_of
 from topo.error import KvfabricError
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ def command(
             scenario, alternative=alternative, count=count, seed=seed, allow_code=allow_code
         )
     name = study.scenario.name
-    place = out or place_of(name, alternative, "crosscheck")
+    place = out or frames_place(name, alternative, "crosscheck")
     if place.exists() and not place.is_dir():
         raise KvfabricError(f"{place}: is a file; write another --out folder")
     asked = bool(mininet or tcp or dilation)

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kvfabric.command.frames import frame_options, one_job, place_of, seconds_of
+from kvfabric.command.frames import frame_options, frames_place, one_job, seconds_of
 from topo.error import KvfabricError
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ def command(
     if opened:
         shell(job, dilation, memory=links == "memory")
         return 0
-    place = out or place_of(study.scenario.name, alternative, "mininet")
+    place = out or frames_place(study.scenario.name, alternative, "mininet")
     if place.exists() and (not place.is_dir() or any(place.iterdir())):
         raise KvfabricError(f"{place}: holds something already; write another --out, or remove it")
     name = study.scenario.name

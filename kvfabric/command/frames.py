@@ -110,9 +110,8 @@ def one_job(
     return study, job
 
 
-def place_of(name: str, alternative: int | None, what: str) -> Path:
-    """The default results folder, as ``out/incast-2-crosscheck``."""
-    import re
+def frames_place(name: str, alternative: int | None, what: str) -> Path:
+    """The default results folder of what runs one alternative."""
+    from kvfabric.command.study import place_of
 
-    plain = re.sub(r"[^A-Za-z0-9]+", "-", name).strip("-")
-    return Path("out") / "-".join([plain, *([str(alternative)] if alternative else []), what])
+    return place_of(name, *([str(alternative)] if alternative else []), what)

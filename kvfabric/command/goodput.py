@@ -64,6 +64,7 @@ def command(
     """
     from analysis.attainment import write_goodput
     from analysis.goodput import COLUMNS, row, sentences
+    from kvfabric.command.study import place_of
     from kvfabric.goodput import LEAST_PRECISION, goodput
     from kvfabric.load import load
     from kvfabric.progress import progress
@@ -82,7 +83,7 @@ def command(
         allow_code=allow_code,
     )
     name = study.scenario.name
-    place = out or Path("out") / (re.sub(r"[^A-Za-z0-9]+", "-", name).strip("-") + "-goodput")
+    place = out or place_of(name, "goodput")
     with progress(f"{name}: goodput", 1.0) as tick:
         found = goodput(
             study,

@@ -148,8 +148,7 @@ def compare_and_report(
                 f"--{name.replace('_', '-')}: needs --trace, or a trace in {scenario}"
             )
     study = load(scenario, overrides=overrides_of(**chosen), compare=compare, allow_code=allow_code)
-    name = re.sub(r"[^A-Za-z0-9]+", "-", study.scenario.name).strip("-")
-    place = out or Path("out") / (name if compare else f"{name}-run")
+    place = out or place_of(study.scenario.name, *([] if compare else ["run"]))
     with progress(study.scenario.name, 1.0) as tick:
         run_study(
             study,
@@ -160,6 +159,12 @@ def compare_and_report(
             announce=lambda line: click.echo(f"{study.scenario.name}: {line}", err=True),
         )
     return tell(place, asserted)
+
+
+def place_of(name: str, *more: str) -> Path:
+    """The default results folder of a scenario, as ``out/incast-2-crosscheck``."""
+    plain = re.sub(r"[\W_]+", "-", name).strip("-") or "study"
+    return Path("out", "-".join([plain, *more]))
 
 
 def _has_trace(scenario: Path) -> bool:

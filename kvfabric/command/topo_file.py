@@ -69,7 +69,7 @@ def _save_drawing(folder: Path, label: str, fabric: Any, lost: str | None) -> Pa
 
     from topo.draw import draw
 
-    name = re.sub(r"[^A-Za-z0-9]+", "-", label).strip("-") or "fabric"
+    name = re.sub(r"[\W_]+", "-", label).strip("-") or "fabric"
     path = folder / f"{name}.svg"
     figure = draw(fabric, lost)
     try:

@@ -1,8 +1,12 @@
 """Where the drawing library keeps its cache: a spare place only where the usual one is shut."""
 
 import os
+import tempfile
 from pathlib import Path
 
+import pytest
+
+from kvfabric import fontcache
 from kvfabric.fontcache import spare_cache
 
 
@@ -40,3 +44,17 @@ def test_a_place_that_the_user_named_is_left_alone(tmp_path: Path) -> None:
     environment = {"HOME": str(shut), "MPLCONFIGDIR": "/mine"}
     assert spare_cache(environment) is None
     assert environment["MPLCONFIGDIR"] == "/mine"
+
+
+def test_without_any_temporary_directory_there_is_shared_memory_or_no_cache(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shut, memory = tmp_path / "home", tmp_path / "memory"
+    shut.write_text("", encoding="utf-8")
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "gone"))
+    monkeypatch.setattr(fontcache, "_SPARE", (None, str(memory)))
+    assert spare_cache({"HOME": str(shut)}) is None
+    memory.mkdir()
+    spare = spare_cache({"HOME": str(shut)})
+    assert spare is not None
+    assert spare.parent == memory

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from kvfabric.cli import main
+from kvfabric.command.study import place_of
 
 SCENARIO = str(Path(__file__).parents[2] / "scenarios" / "one-switch.yaml")
 LONG = "x" * 300
@@ -70,3 +71,35 @@ def test_a_refusal_without_a_name_and_a_missing_file_stay_bugs(
         monkeypatch.setattr("kvfabric.cli.kvfabric.main", fail)
         with pytest.raises(OSError, match=r"no|gone"):
             main(["policies"])
+
+
+def test_a_directory_that_is_gone_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    arguments = ["run", SCENARIO, "--out", str(tmp_path / "out")]
+    assert "this directory is gone" in refused(arguments, capsys)
+
+
+def test_a_name_that_is_no_text_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    name = os.fsdecode(b"a\xff")
+    told = refused(["run", SCENARIO, "--out", f"{tmp_path}/{name}"], capsys)
+    assert "a\\xff: not UTF-8; write a name that is" in told
+
+
+@pytest.mark.parametrize(
+    ("name", "folder"),
+    [
+        ("first look", "first-look"),
+        ("größe_1, a/b", "größe-1-a-b"),
+        ("漢字", "漢字"),
+        ("../..", "study"),
+        ("🚀", "study"),
+    ],
+)
+def test_results_land_below_out_by_the_letters_of_any_script(name: str, folder: str) -> None:
+    assert place_of(name) == Path("out", folder)
+    assert place_of(name, "2", "crosscheck") == Path("out", f"{folder}-2-crosscheck")
