@@ -237,6 +237,7 @@ std::uint64_t Core::horizon(const Outlook& outlook, NodeClass of) const {
     const auto [at_even, at_odd] = outlook.least;
     const std::uint64_t first_even = std::min(at_even, after(at_odd, from_odd.to[even]));
     const std::uint64_t first_odd = std::min(at_odd, after(at_even, from_even.to[odd]));
+    // The last switch of a path is odd: a flow's last frame is there, or has to come there first.
     const std::uint64_t last_there =
         outlook.ending > 0 ? first_odd
                            : std::min(after(first_even, from_even.to[odd]),
