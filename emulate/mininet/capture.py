@@ -10,6 +10,7 @@ import select
 import socket
 import struct
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -131,10 +132,11 @@ def capture(
     count: int | None = None,
     duration_s: float | None = None,
     comment: str = "",
+    watch: Callable[[int], None] = lambda _: None,
 ) -> Caught:
     """Write what a tap sees until so many frames, so long, Ctrl-C, or the interface's end.
 
-    The file is whole then.
+    The file is whole then. ``watch`` is called with the frames so far.
     """
     frames = lost = 0
     gone = False
@@ -146,6 +148,7 @@ def capture(
                 for one in tap.frames(1024 if count is None else count - frames, left):
                     writer.write(one)
                     frames += 1
+                watch(frames)
                 lost += tap.lost()
                 if gone:
                     break

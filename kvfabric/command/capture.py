@@ -32,6 +32,7 @@ def command(
     """
     from emulate.mininet.capture import Tap, capture
     from emulate.mininet.place import place
+    from kvfabric.progress import stages
     from topo.unit import PS_PER_S
     from topo.unit import duration as duration_ps
 
@@ -39,13 +40,17 @@ def command(
         raise KvfabricError(f"{out}: not a file; write another --out")
     where = place(interface, namespace)
     told = f"dilation {where.dilation}" if where.dilation > 1 else ""
-    with Tap(where.interface, namespace=where.namespace, label=where.label) as tap:
+    with (
+        Tap(where.interface, namespace=where.namespace, label=where.label) as tap,
+        stages(f"capture {interface}") as tell,
+    ):
         caught = capture(
             tap,
             out,
             count=count,
             duration_s=None if duration is None else duration_ps(duration) / PS_PER_S,
             comment=told,
+            watch=lambda frames: tell(f"{frames:,} frames, Ctrl-C ends it"),
         )
     ended = f"; {interface} is gone" if caught.gone else ""
     click.echo(f"{out}: {caught.frames} frame(s), {caught.lost} lost by the kernel{ended}")
