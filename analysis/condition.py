@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from analysis.record import StudyManifest
-from analysis.summary import MET, MISSED, Summary
+from analysis.summary import MET, MISSED, UNDECIDED, Summary
 
 LOADS: Final = ("requests.arrivals.rate", "requests.trace.scale_rate", "requests.closed.users")
 """Keys of a scenario that set how much is asked."""
@@ -24,8 +24,6 @@ MODEL: Final = "model"
 
 HEALTHY: Final = "no faults"
 """The condition in which nothing is out of order."""
-
-_RANK: Final = {MISSED: 2, MET: 0}
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,12 +78,20 @@ def at(where: Mapping[str, Condition], fabric: str) -> Condition:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Case:
-    """A design under all its conditions, in the study's order; ``worst`` decides about it."""
+    """A design under all its conditions, in the study's order; ``worst`` has its numbers."""
 
     design: str
     policy: str
     rows: tuple[Summary, ...]
     worst: Summary
+
+    @property
+    def verdict(self) -> str:
+        """Fail where it misses the budget under any condition, pass where it meets it under all."""
+        found = {row.verdict for row in self.rows}
+        return next((kind for kind in (MISSED, UNDECIDED) if kind in found), "") or next(
+            (row.verdict for row in self.rows if row.verdict != MET), MET
+        )
 
     @property
     def passes(self) -> bool:
@@ -119,9 +125,7 @@ def everywhere(where: Mapping[str, Condition]) -> str:
 
 
 def _badness(row: Summary) -> tuple[int, float, float]:
-    """What ran ranks by its verdict, its share over budget and its tail; what did not comes last,
-    since it tells nothing that could decide."""
+    """What ran ranks by its share over budget and its tail; what did not comes last."""
     if row.over is None:
-        return (-1, 0.0, 0.0)
-    tail = row.tail.value if row.tail is not None else row.median
-    return (_RANK.get(row.verdict, 1), row.over.value, tail)
+        return (0, 0.0, 0.0)
+    return (1, row.over.value, row.tail.value if row.tail is not None else row.median)

@@ -15,19 +15,20 @@ from analysis.condition import HEALTHY, at, conditions
 from analysis.pairing import Paired, paired_quantile
 from analysis.record import StudyManifest
 from analysis.summary import Floats, Sample, Summary, tail_name
-from analysis.wording import NONE, duration, percent, share_span, times
+from analysis.wording import NONE, count, duration, percent, share_span, times
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Loss:
     """One loss: what is lost, the row of the alternative with it, the difference of its tail from
-    that of the whole fabric (None where either has none, or never ended), and the max-flow left of
-    what stands for the whole run."""
+    that of the whole fabric (None where either has none, or never ended), the max-flow left of
+    what stands for the whole run, and how many more requests than without it were never served."""
 
     what: str
     row: Summary
     more: Paired | None
     left: float
+    unserved: int
 
     @property
     def tail(self) -> float:
@@ -37,7 +38,8 @@ class Loss:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Losses:
-    """The losses of one design, load and policy, the largest tail first, and its healthy row."""
+    """The losses of one design, load and policy, and its healthy row: first those that leave most
+    requests unserved, then those with the largest tail."""
 
     fabric: str
     policy: str
@@ -65,19 +67,23 @@ def losses(parts: Sequence[Sample], rows: Sequence[Summary], study: StudyManifes
         if whole is None or whole[1].over is None or len(mine) < 2:
             continue
         each = [_loss(*one, *whole) for one in mine if one[0] != HEALTHY]
-        made.append(Losses(*key, whole[1], tuple(sorted(each, key=_size, reverse=True))))
+        made.append(Losses(*key, whole[1], tuple(sorted(each, key=size, reverse=True))))
     return made
 
 
-def _size(loss: Loss) -> float:
-    return -inf if loss.row.over is None else loss.tail if loss.tail == loss.tail else 0.0
+def size(loss: Loss) -> tuple[int, float]:
+    """How much a loss does: requests that it leaves unserved, then the tail with it."""
+    if loss.row.over is None:
+        return (0, -inf)
+    return (max(0, loss.unserved), loss.tail if loss.tail == loss.tail else 0.0)
 
 
 def _loss(what: str, sample: Sample, row: Summary, healthy: Sample, whole: Summary) -> Loss:
     q = row.q if row.tail is not None and whole.tail is not None else None
     more = paired_quantile(_durations(healthy), _durations(sample), q) if q is not None else None
     left, most = (one.facts.mu_bps if one.facts else 0 for one in (row, whole))
-    return Loss(what, row, more, left / most if most else nan)
+    lost, before = (one.failed + one.rejected for one in (row, whole))
+    return Loss(what, row, more, left / most if most else nan, lost - before)
 
 
 def _durations(sample: Sample) -> dict[int, Floats]:
@@ -96,7 +102,7 @@ def table(parts: Sequence[Sample], rows: Sequence[Summary], study: StudyManifest
             told.append(
                 (
                     *(mine.fabric, mine.policy, loss.what, percent(loss.left)),
-                    *(*_told(loss.row), times(mine.times(loss)), change),
+                    *(*_told(loss.row, loss.unserved), times(mine.times(loss)), change),
                 )
             )
     q = tail_name(rows)
@@ -114,10 +120,19 @@ def table(parts: Sequence[Sample], rows: Sequence[Summary], study: StudyManifest
     )
 
 
-def _told(row: Summary) -> tuple[str, str, str]:
+def unserved(requests: int) -> str:
+    """How many more requests were never served, behind other numbers; empty for none.
+
+    >>> unserved(1200), unserved(0)
+    (', 1,200 requests not served', '')
+    """
+    return f", {count(requests, 'request')} not served" if requests > 0 else ""
+
+
+def _told(row: Summary, lost: int = 0) -> tuple[str, str, str]:
     tail = duration(row.tail.value) if row.tail is not None else NONE
     over = f"{percent(row.over.value)} ({share_span(row.over)})" if row.over else row.reason
-    return row.verdict, tail, over
+    return row.verdict + unserved(lost), tail, over
 
 
 def _signed(ps: float) -> str:
@@ -132,12 +147,15 @@ def _signed(ps: float) -> str:
 def sentences(
     parts: Sequence[Sample], rows: Sequence[Summary], study: StudyManifest, most: int = 3
 ) -> list[str]:
-    """The worst loss of each alternative in words; of the first few where there are many."""
+    """The worst loss of each alternative in words; where there are many, of those hurt most."""
+    hurt = [
+        (mine, ran)
+        for mine in losses(parts, rows, study)
+        if (ran := [loss for loss in mine.each if loss.row.over is not None])
+    ]
+    hurt.sort(key=lambda each: size(each[1][0]), reverse=True)
     told = []
-    for mine in losses(parts, rows, study):
-        ran = [loss for loss in mine.each if loss.row.over is not None]
-        if not ran:
-            continue
+    for mine, ran in hurt[:most]:
         worst, q = ran[0], tail_name(rows)
         ratio = mine.times(worst)
         tail = f"{q} {duration(worst.tail)}" if worst.tail == worst.tail else "no tail"
@@ -145,6 +163,6 @@ def sentences(
         over = percent(worst.row.over.value) if worst.row.over is not None else NONE
         told.append(
             f"N-1: the worst of {len(ran)} losses for {mine.fabric} with {mine.policy} is "
-            f"{worst.what}: {tail}{grown}; {over} over budget."
+            f"{worst.what}: {tail}{grown}; {over} over budget{unserved(worst.unserved)}."
         )
-    return told[:most]
+    return told

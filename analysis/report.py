@@ -7,6 +7,7 @@ and CSV. Nothing in it is fetched from a network, it is whole without a script, 
 escaped, since labels come from strangers' files.
 """
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -120,7 +121,8 @@ def plots(found: Result) -> list["Plot"]:
     if stopped is not None:
         made.append(gantt(stopped))
     if any(row.tail is not None and row.facts is not None for row in rows):
-        worst = [case.worst for case in cases(rows, conditions(manifest))]
+        every = cases(rows, conditions(manifest))
+        worst = [replace(case.worst, verdict=case.verdict) for case in every]
         made.append(cost_plot(worst, manifest))
     if any(row.bandwidth is not None or row.maxmin is not None for row in rows):
         made.append(estimate(rows, emulated(found.study)))

@@ -120,7 +120,7 @@ def _headline(rows: Sequence[Summary], chosen: Summary | None, manifest: StudyMa
     best = nearest(rows, where)
     if best is None:
         return "No alternative has run: there is nothing to decide."
-    failed = sum(case.worst.verdict == MISSED for case in ran)
+    failed = sum(case.verdict == MISSED for case in ran)
     first = "No alternative meets" if failed == len(ran) else "No alternative is shown to meet"
     (mine,) = (case for case in ran if case.worst is best)
     often = f", in {mine.met} of {len(mine.rows)} cases" if len(mine.rows) > 1 else ""

@@ -74,18 +74,18 @@ def _field(axes: "Axes", column: int, row: int, case: Case, chosen: bool) -> Non
     from matplotlib.patches import Rectangle
 
     worst = case.worst
-    tint = STANDING.get(worst.verdict, GREY)
+    tint = STANDING.get(case.verdict, GREY)
     corner = (column - 0.47, row - 0.44)
     axes.add_patch(Rectangle(corner, 0.94, 0.88, facecolor=tint, alpha=0.3, linewidth=0))
     if chosen:
         axes.add_patch(
             Rectangle(corner, 0.94, 0.88, facecolor="none", edgecolor=INK, linewidth=2.0)
         )
-    told = [worst.verdict]
+    told = [case.verdict]
     if worst.over is not None:
         tail = worst.tail.value if worst.tail is not None else worst.median
         told = [
-            f"{worst.verdict}, {duration(tail) if isfinite(tail) else 'never ends'}",
+            f"{case.verdict}, {duration(tail) if isfinite(tail) else 'never ends'}",
             f"{percent(worst.over.value)} over",
         ]
     axes.text(
@@ -115,7 +115,7 @@ def _row(one: Decision, case: Case) -> tuple[object, ...]:
     tail, over, facts = worst.tail, worst.over, worst.facts
     ends = (tail.value, tail.low, tail.high) if tail is not None else (None,) * 3
     return (
-        *(one.workload, case.design, case.policy, worst.verdict, one.chooses(case)),
+        *(one.workload, case.design, case.policy, case.verdict, one.chooses(case)),
         facts.cost_usd if facts is not None else None,
         *(None if end is None else end / PS_PER_MS for end in ends),
         over.value if over is not None else None,

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from math import inf, isfinite
 from typing import TYPE_CHECKING
 
-from analysis.loss import Loss, Losses
+from analysis.loss import Loss, Losses, size, unserved
 from analysis.plot.style import INK, SERIES, Plot, blank, label, labels, styled
 from analysis.record import StudyManifest
 from analysis.summary import MET, tail_name
@@ -71,13 +71,12 @@ def tornado(every: Sequence[Losses], study: StudyManifest) -> Plot:
 
 
 def _order(every: Sequence[Losses]) -> list[str]:
-    """All losses, that with the largest tail anywhere first."""
-    sizes: dict[str, float] = {}
+    """All losses, that which leaves most requests unserved anywhere first, then by the tail."""
+    sizes: dict[str, tuple[int, float]] = {}
     for mine in every:
         for loss in mine.each:
-            tail = loss.tail if loss.tail == loss.tail else 0.0
-            sizes[loss.what] = max(tail, sizes.get(loss.what, 0.0))
-    return sorted(sizes, key=lambda what: -sizes[what])
+            sizes[loss.what] = max(size(loss), sizes.get(loss.what, (0, -inf)))
+    return sorted(sizes, key=lambda what: sizes[what], reverse=True)
 
 
 def _most(every: Sequence[Losses], study: StudyManifest) -> float:
@@ -119,7 +118,7 @@ def _bar(
     else:
         grown = "never finished"
     axes.annotate(
-        f"{grown}, {over}",
+        f"{grown}, {over}{unserved(loss.unserved)}",
         (max(reach, whole), y),
         xytext=(4, 0),
         textcoords="offset points",
@@ -153,7 +152,7 @@ def _says(mine: Sequence[Losses]) -> str:
     """What to see: the worst loss, and how many of all keep to the budget."""
     each = [loss for one in mine for loss in one.each]
     kept = sum(loss.row.verdict == MET for loss in each)
-    worst = max(each, key=lambda loss: loss.tail if loss.tail == loss.tail else 0.0)
+    worst = max(each, key=size)
     return f"{kept} of {len(each)} within the budget, worst: {label(worst.what, 50)}"
 
 

@@ -1,6 +1,7 @@
 """Loads and losses are met and not chosen: a design is judged by all of them together."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
@@ -92,6 +93,19 @@ def test_where_none_stands_every_load_the_one_that_stands_most_is_named(
         "No alternative is shown to meet the budget of 5 ms at every load compared: 1 of 2 fail, "
         "1 undecided. Closest: small with p, in 1 of 2 cases. At its worst, rate=200/s: "
     )
+
+
+def test_the_worst_case_is_that_with_most_over_budget_whatever_is_sure_of_it(
+    swept: StudyManifest,
+) -> None:
+    mild, wild = row("small rate=100/s", MISSED), row("small rate=200/s", UNDECIDED)
+    wild = replace(wild, over=Estimate(0.7, 0.01, 0.99))
+    (case,) = cases([mild, wild], conditions(swept))
+    assert case.worst is wild
+    assert (case.verdict, case.passes) == (MISSED, False)
+    told = verdict(Study(swept, (), 0), [], [mild, wild]).headline
+    assert "1 of 1 fail, 0 undecided. Closest: small with p" in told
+    assert "At its worst, rate=200/s: " in told
 
 
 def test_a_loss_that_cannot_be_run_keeps_a_design_from_passing(make_question: Ask) -> None:

@@ -1,6 +1,7 @@
 """The load sweep and N-1: knees as brackets, losses against the whole fabric, and their figures."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import msgspec
@@ -138,6 +139,20 @@ def test_losses_are_held_against_the_whole_fabric_and_sorted_by_the_tail(write: 
     assert [row[2] for row in rows] == [HEALTHY, "b removed", "a down"]
     (line,) = losses_told(*given(found))
     assert "worst of 2 losses for mesh with random is b removed" in line
+
+
+def test_a_loss_that_leaves_requests_unserved_is_the_worst_whatever_its_tail(write: Write) -> None:
+    found = write(FAULTS, {HEALTHY: 0.5, "a down": 0.5, "b removed": 2.0})
+    rows = [replace(row, failed=7 * ("a down" in row.fabric)) for row in found.summaries]
+    (mine,) = losses(found.samples, rows, found.study.manifest)
+    assert [(loss.what, loss.unserved) for loss in mine.each] == [("a down", 7), ("b removed", 0)]
+    assert (
+        lost(found.samples, rows, found.study.manifest)
+        .rows[1][4]
+        .endswith(", 7 requests not served")
+    )
+    (line,) = losses_told(found.samples, rows, found.study.manifest)
+    assert line.endswith("over budget, 7 requests not served.")
 
 
 def test_a_loss_without_its_whole_fabric_is_not_told(write: Write) -> None:
