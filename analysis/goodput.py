@@ -249,7 +249,8 @@ def sentences(searches: Sequence[Search]) -> list[str]:
     best = max(ran, key=lambda s: s.bracket[0].rate_per_s if s.bracket[0] else 0.0, default=None)
     if best is not None and best.bracket[0] is not None:
         top = best.bracket[0].rate_per_s
-        told.append(f"Highest: {shown(top)} requests/s on {best.fabric} with {best.policy}.")
+        least = "at least " if best.bracket[1] is None else ""
+        told.append(f"Highest: {least}{shown(top)} requests/s on {best.fabric} with {best.policy}.")
         close = [s for s in ran if s is not best and not _apart(s, top)]
         if close:
             names = ", ".join(f"{s.fabric} with {s.policy}" for s in close)
@@ -265,6 +266,12 @@ def sentences(searches: Sequence[Search]) -> list[str]:
                 if last is not first
                 else "."
             )
+        )
+    unbounded = [s for s in ran if s.bracket[0] is not None and s.bracket[1] is None]
+    if unbounded:
+        told.append(
+            f"{len(unbounded)} of {len(ran)} met the objectives at the highest rate tried, where so "
+            "few requests come all at once that no more load could show: write more with --count."
         )
     unsure = [s for s in ran if any(_across(point, s.goal) for point in s.bracket)]
     if unsure:

@@ -145,6 +145,9 @@ def test_a_search_that_never_missed_or_never_met_says_so() -> None:
     met = searched(lambda _: True, 1, 0.05)
     above = search(dict.fromkeys(met, 1.0), start=1)
     assert row(above)[2:5] == (">= 4,096", ">= 512", "n/a")
+    first, second = sentences([above])[:2]
+    assert first == "Highest: at least 4,096 requests/s on mesh with random."
+    assert second.startswith("1 of 1 met the objectives at the highest rate tried")
     below = search(dict.fromkeys(searched(lambda _: False, 100, 0.05), 0.1))
     assert row(below)[2:4] == ("none", "n/a")
     lost = Search("mesh", "random", 8, (), 100, reason="no path")
