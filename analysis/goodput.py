@@ -270,8 +270,8 @@ def sentences(searches: Sequence[Search]) -> list[str]:
     unbounded = [s for s in ran if s.bracket[0] is not None and s.bracket[1] is None]
     if unbounded:
         told.append(
-            f"{len(unbounded)} of {len(ran)} met the objectives at the highest rate tried, where so "
-            "few requests come all at once that no more load could show: give more by --count."
+            f"{len(unbounded)} of {len(ran)} met the objectives at the highest rate tried, where "
+            "so few requests come all at once that no more load could show: give more by --count."
         )
     unsure = [s for s in ran if any(_across(point, s.goal) for point in s.bracket)]
     if unsure:
