@@ -56,7 +56,8 @@ def conditions(study: StudyManifest) -> dict[str, Condition]:
     for label in study.fabrics:
         parts = study.varied.get(label, {"fabric": label})
         held: dict[str, list[str]] = {}
-        for key, text in parts.items():
+        # as they stand in the label; a manifest keeps its keys in an order of their own
+        for key, text in sorted(parts.items(), key=lambda part: label.find(part[1])):
             held.setdefault(_kind(key), []).append(text)
         design = " ".join(held.pop("design", []))
         found[label] = Condition(design, **{kind: ", ".join(each) for kind, each in held.items()})

@@ -225,10 +225,12 @@ def _estimates(rows: Sequence[Summary], study: Study) -> list[str]:
 
 def _warnings(study: Study, rows: Sequence[Summary]) -> list[str]:
     lines = []
-    if "fluid" in emulated(study):
+    engines = {cell.manifest.emulator for cell in study.cells}
+    if "fluid" in engines:
+        what = "Some alternatives are" if len(engines) > 1 else "All is"
         lines.append(
-            f"Moved by {emulated(study)}, not packet by packet: queues, pauses and congestion "
-            "control are not in these numbers."
+            f"{what} moved by max-min shares, not packet by packet: queues, pauses and congestion "
+            "control are not in those numbers."
         )
     lost = sum(row.not_finished for row in rows)
     if lost:

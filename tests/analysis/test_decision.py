@@ -61,6 +61,12 @@ def test_what_the_requests_are_and_the_model_are_met_and_not_chosen(make_questio
     assert one.but(load="") == "tree, model=8B, long"
 
 
+def test_a_design_is_named_as_its_label_is(make_question: Ask) -> None:
+    varied = {"tree buffer=1MiB": {"buffer": "buffer=1MiB", "fabric": "tree"}}
+    (one,) = conditions(make_question(fabrics=list(varied), varied=varied)).values()
+    assert one.design == "tree buffer=1MiB"
+
+
 def test_each_workload_has_the_cheapest_that_meets_the_budget_under_it(
     study: StudyManifest,
 ) -> None:
