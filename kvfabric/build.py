@@ -123,14 +123,14 @@ def stage(scenario: Scenario, source: Source) -> Stage:
     routes = equal_cost(fabric)
     placed = placed_of(scenario, source, fabric, routes)
     discipline, transport = network_of(scenario, source)
-    faults = _faults(scenario, source, fabric)
+    in_use = in_effect(discipline, transport)
+    faults = _faults(scenario, source, fabric, pauses=bool(in_use.protected))
     with located(source, "faults"):
         hazards_of(scenario, placed, 1)
     with located(source, "background"):
         beside = tuple(sources_of(scenario.background, fabric))
     rules = rules_of(scenario.serving)
     with located(source, "network", "overrides"):
-        in_use = in_effect(discipline, transport)
         headrooms = headrooms_of(scenario.network.overrides, fabric, in_use)
     ready = Stage(
         *(fabric, routes, placed, rules, discipline, transport, faults, beside, headrooms), whole
@@ -224,8 +224,10 @@ def _standing(scenario: Scenario, source: Source, fabric: Fabric) -> Fabric:
     return fabric
 
 
-def _faults(scenario: Scenario, source: Source, fabric: Fabric) -> tuple[Fault, ...]:
-    """What befalls the fabric's links; the fluid knows no losses and refuses."""
+def _faults(
+    scenario: Scenario, source: Source, fabric: Fabric, *, pauses: bool
+) -> tuple[Fault, ...]:
+    """What befalls the fabric's links: no storms without pauses; the fluid refuses them all."""
     found: list[Fault] = []
     for number, part in enumerate(scenario.faults):
         with located(source, "faults", number):
@@ -237,7 +239,7 @@ def _faults(scenario: Scenario, source: Source, fabric: Fabric) -> tuple[Fault, 
             found += faults_of(part, fabric)
     with located(source, "faults"):
         fault_settings(fabric, found)
-    return tuple(found)
+    return tuple(fault for fault in found if pauses or fault.kind != "storm")
 
 
 def policy_of(scenario: Scenario, hops: NDArray[np.int32], seed: int) -> Policy:

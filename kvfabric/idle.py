@@ -1,14 +1,14 @@
 """Settings that do nothing beside other settings, refused where they can never have been meant.
 
-One written once may stand for many alternatives, and `compare` may switch off in some what the
-others need: a setting is refused only if it is idle in each alternative that it stands for.
+What one alternative of `compare` needs, another may switch off or leave unused: a setting is
+refused only if no alternative that has it written, by itself or from the base, has it at work.
 """
 
 from collections.abc import Iterator, Sequence
 from typing import Final
 
 from kvfabric.scenario import NetworkPart, Scenario
-from kvfabric.source import Place, Source
+from kvfabric.source import Place, ScenarioError, Source
 from topo.unit import size_text
 
 _SWITCHLESS: Final = ("host_mesh", "bipartite_direct")
@@ -23,25 +23,28 @@ _RHYTHM: Final = {
 
 
 def refuse_idle(alternatives: Sequence[tuple[Scenario, Source]]) -> None:
-    """Raise `ScenarioError` for a setting that is idle in every alternative that it stands for."""
-    idle: dict[tuple[Place, int], str] = {}
-    at_work: set[tuple[Place, int]] = set()
+    """Raise `ScenarioError` for a setting that is idle in every alternative that has it."""
+    idle: dict[Place, ScenarioError] = {}
+    at_work: set[Place] = set()
     for scenario, source in alternatives:
         found = {place: why for place, why in _idle(scenario) if place in source.lines}
-        for place, line in source.lines.items():
-            if place in found:
-                idle.setdefault((place, line), found[place])
-            else:
-                at_work.add((place, line))
-    for (place, line), why in idle.items():
-        if (place, line) not in at_work:
-            source = next(s for _, s in alternatives if s.lines.get(place) == line)
-            raise source.error(place, why)
+        at_work |= source.lines.keys() - found.keys()
+        for place, why in found.items():
+            idle.setdefault(place, source.error(place, why))
+    for place, refusal in idle.items():
+        if place not in at_work:
+            raise refusal
 
 
 def _idle(scenario: Scenario) -> Iterator[tuple[Place, str]]:
     """What does nothing in a scenario, if it is written there: why, and what to write."""
-    yield from _of_network(scenario.network)
+    network = scenario.network
+    yield from _of_network(network)
+    if network.transport.kind == "infiniband" or not network.discipline.pfc:
+        for number, fault in enumerate(scenario.faults):
+            if fault.kind == "storm":
+                told = "no class is under PFC, nothing would stop; leave it out, or write pfc: true"
+                yield ("faults", number), f"storm: {told} and a rocev2 transport"
     family = scenario.fabric.family
     if family in _SWITCHLESS:
         yield ("fabric", "switch"), f"{family} has no switches; leave it out"
@@ -69,6 +72,8 @@ def _of_network(network: NetworkPart) -> Iterator[tuple[Place, str]]:
             f"{size_text(transport.credits)}: of infiniband only; leave them out, or write "
             "kind: infiniband",
         )
+    if lanes and transport.control == "dcqcn":
+        yield (*sender, "control"), "dcqcn: not of infiniband; leave it out, or write kind: rocev2"
     if lanes or transport.control == "none":
         need = "kind: rocev2" if lanes else "control: dcqcn"
         yield (*sender, "preset"), f"of DCQCN only; leave it out, or write {need}"

@@ -43,7 +43,10 @@ def _marking(ecn: str | bool | EcnPart) -> str | Threshold:
 
 
 def transport_of(part: TransportPart, issue_ps: int) -> Transport:
-    """The transport of every NIC; ``issue_ps`` is what the hand-off says of descriptors."""
+    """The transport of every NIC; ``issue_ps`` is what the hand-off says of descriptors.
+
+    Infiniband has no control, whatever stands there for alternatives that have.
+    """
     lanes = part.kind == "infiniband"
     if part.drain == 0:
         raise TransportError(
@@ -53,7 +56,7 @@ def transport_of(part: TransportPart, issue_ps: int) -> Transport:
     usual = Transport()
     return Transport(
         kind=part.kind,
-        control=part.control or ("none" if lanes else "dcqcn"),
+        control="none" if lanes else part.control or "dcqcn",
         preset=part.preset,
         mtu=int(part.mtu),
         issue_ps=issue_ps,

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from kvfabric.build import stage
+from kvfabric.build import network_of, stage
 from kvfabric.load import Study, load
 from kvfabric.source import ScenarioError
 
@@ -39,6 +39,7 @@ def read(tmp_path: Path, more: str, *, compare: bool = True) -> Study:
         ("transport: {credits: 1MiB}", "transport.credits: 1MiB: of infiniband only; leave them"),
         ("transport: {control: none, preset: hpcc}", "preset: of DCQCN only; leave it out, or"),
         ("transport: {preset: hpcc}, discipline: {ecn: off}", "preset: of DCQCN, which never acts"),
+        (f"transport: {{{LANES}, control: dcqcn}}", "control: dcqcn: not of infiniband; leave it"),
         (f"transport: {{{LANES}, preset: hpcc}}", "leave it out, or write kind: rocev2"),
         (f"transport: {{{LANES}}}, {OVERRIDES}", "network.overrides: infiniband has credits,"),
         (f"transport: {{{LANES}}}, discipline: {{headroom: mlx5}}", "discipline.headroom: infinib"),
@@ -94,6 +95,83 @@ def test_what_one_alternative_needs_may_be_idle_in_the_others(
     more = f"network: {{{network}}}\ncompare:\n  {compare}\n"
     assert len(read(tmp_path, more).alternatives) == 2
     assert len(read(tmp_path, more, compare=False).alternatives) == 1
+
+
+SWITCH = "fabric: [{family: host_mesh}, {family: leaf_spine, switch: {ports: 16}}]"
+
+
+@pytest.mark.parametrize(
+    ("base", "compare"),
+    [
+        ("", SWITCH),
+        ("network: {discipline: {headroom: sonic}}",
+         "network.discipline: [{pfc: true, headroom: mlx5}, {pfc: false}]"),
+        ("network: {discipline: {alpha: 1/8}}",
+         "network.discipline: [{pfc: true, alpha: 1/4}, {pfc: false}]"),
+        ("network: {discipline: {watchdog: {detect: 100ms, restore: 100ms}}}",
+         "network.discipline: [{watchdog: {detect: 10ms}}, {pfc: false}]"),
+        ("network: {discipline: {ecn: {kmin: 100KiB, kmax: 400KiB, pmax: 10%}}}",
+         "network: [{discipline: {ecn: {kmin: 50KiB}}}, {transport: {kind: infiniband}}]"),
+        ("network: {transport: {preset: connectx}}",
+         "network.transport: [{preset: hpcc}, {control: none}]"),
+        ("network: {transport: {credits: 64KiB}}",
+         "network.transport: [{kind: infiniband, credits: 128KiB}, {kind: rocev2}]"),
+        (f"network: {{{OVERRIDES}}}",
+         "network: [{overrides: [{node: leaf0, headroom: 30KiB}]}, {discipline: {pfc: false}}]"),
+        ("requests: {arrivals: {process: gamma, cv: 2}}",
+         "requests.arrivals: [{cv: 4}, {process: poisson}]"),
+    ],
+)  # fmt: skip
+def test_the_base_may_have_what_one_alternative_overrides_and_another_does_not_use(
+    tmp_path: Path, base: str, compare: str
+) -> None:
+    assert len(read(tmp_path, f"{base}\ncompare: {{{compare}}}\n").alternatives) == 2
+
+
+@pytest.mark.parametrize("between", [", ", ",\n    "])
+def test_alternatives_may_be_told_apart_by_one_key_alone_however_they_are_broken_into_lines(
+    tmp_path: Path, between: str
+) -> None:
+    both = f"{{pfc: true, alpha: 1/2}}{between}{{pfc: false, alpha: 1/2}}"
+    more = f"compare:\n  network.discipline: [{both}]\n"
+    assert len(read(tmp_path, more).alternatives) == 2
+
+
+STORM = "faults: [{kind: storm, link: [h0, leaf0], until: 1ms}]\n"
+
+
+@pytest.mark.parametrize(
+    "compare",
+    [
+        "network.transport.kind: [rocev2, infiniband]",
+        "network: [{}, {transport: {kind: infiniband}}]",
+    ],
+)
+def test_the_control_of_rocev2_may_stand_beside_an_alternative_on_infiniband(
+    tmp_path: Path, compare: str
+) -> None:
+    more = f"network: {{transport: {{control: dcqcn}}}}\ncompare: {{{compare}}}\n"
+    study = read(tmp_path, more)
+    sent = [network_of(one.scenario, one.source)[1] for one in study.alternatives]
+    assert [one.control for one in sent] == ["dcqcn", "none"]
+
+
+@pytest.mark.parametrize(
+    "compare",
+    ["network.discipline.pfc: [true, false]", "network.transport.kind: [rocev2, infiniband]"],
+)
+def test_a_storm_finds_nothing_to_stop_in_the_alternative_without_pauses(
+    tmp_path: Path, compare: str
+) -> None:
+    study = read(tmp_path, f"{STORM}compare: {{{compare}}}\n")
+    storms = [len(stage(one.scenario, one.source).faults) for one in study.alternatives]
+    assert storms == [1, 0]
+
+
+@pytest.mark.parametrize("network", ["discipline: {pfc: false}", "transport: {kind: infiniband}"])
+def test_a_storm_that_stops_nothing_anywhere_is_refused(tmp_path: Path, network: str) -> None:
+    with pytest.raises(ScenarioError, match=r"s\.yaml:9: faults\.0: storm: no class is under PFC"):
+        read(tmp_path, f"network: {{{network}}}\n{STORM}")
 
 
 def test_what_an_alternative_says_of_itself_alone_has_to_act_there(tmp_path: Path) -> None:

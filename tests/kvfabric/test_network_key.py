@@ -72,7 +72,7 @@ def test_a_watchdog_has_the_usual_times_unless_given_others(tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("network", "word"),
     [
-        ("{transport: {kind: infiniband, control: dcqcn}}", "not of infiniband; write none"),
+        ("{transport: {kind: infiniband, control: dcqcn}}", "not of infiniband; leave it"),
         ("{transport: {kind: infiniband, credits: 4KiB}}", "4160B of one frame"),
         ("{transport: {kind: infiniband, credits: 2MiB}}", "above the buffer of switch"),
         ("{transport: {credits: 1MiB}}", "of infiniband only"),
