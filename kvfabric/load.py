@@ -15,6 +15,7 @@ from typing import Any, Final
 
 import msgspec
 
+from kvfabric.axis import refuse_axes
 from kvfabric.idle import refuse_idle
 from kvfabric.label import fabric_label, policy_label, setting_label
 from kvfabric.mistake import above_nothing, mistake
@@ -81,6 +82,7 @@ def load(
     alternatives = list(_alternatives(base, source, axes))
     if not hidden:
         refuse_idle([(one.scenario, one.source) for one in alternatives])
+        refuse_axes([one.scenario for one in alternatives], source)
     if allow_code:
         permit(Path(path))
     return Study(alternatives[0].scenario, alternatives, source, _digest(source), allow_code)
