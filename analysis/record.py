@@ -342,6 +342,8 @@ Manifest = TypeVar("Manifest", CellManifest, StudyManifest)
 
 
 def _manifest(path: Path, kind: type[Manifest]) -> Manifest:
+    whole = kind is StudyManifest
+    again = "remove the folder and run the study again" if whole else "run the cell again"
     try:
         if path.is_fifo():
             raise RecordError(f"{path}: not a file; give a results directory")
@@ -358,9 +360,9 @@ def _manifest(path: Path, kind: type[Manifest]) -> Manifest:
         cause = "damaged"
         if "unknown field" in str(error):
             cause = "of a newer kvfabric, which reads it, or damaged"
-        raise RecordError(f"{path}: {error}; the file is {cause}, run the cell again") from None
+        raise RecordError(f"{path}: {error}; the file is {cause}, {again}") from None
     except (UnicodeDecodeError, RecursionError):
-        raise RecordError(f"{path}: not JSON; the file is damaged, run the cell again") from None
+        raise RecordError(f"{path}: not JSON; the file is damaged, {again}") from None
 
 
 def _check_schema(schema: object, path: Path) -> None:

@@ -282,7 +282,8 @@ def requests_of(scenario: Scenario, source: Source, seed: int) -> tuple[RequestT
             "remove it, or use run and compare",
         )
     if part.trace is not None:
-        with located(source, "requests", "trace"):
+        beside = ("requests", "trace")
+        with located(source, *beside, "file", beside=beside):
             found = trace(
                 file_path(part.trace.file, source),
                 window_ps=part.trace.window,

@@ -71,9 +71,10 @@ def load(
     of them is run here.
     """
     source = read_source(path)
+    given: Place = ("\0command line",)
+    source.lines[given] = COMMAND_LINE
     for place, value in (overrides or {}).items():
-        source = source.overlaid(place, value, ("\0command line",))
-        source.lines[place] = COMMAND_LINE
+        source = source.overlaid(place, value, given)
     hidden = not compare and source.value.pop("compare", None)
     axes = source.value.get("compare") or {}
     if not isinstance(axes, dict):

@@ -107,7 +107,7 @@ class Source:
         """A copy in which ``over`` is merged into the value at ``place``.
 
         Mappings merge key by key, anything else replaces; ``over_place`` is where ``over`` stands
-        in this file, so that its lines come along.
+        in this file, so that its lines come along; what is made to hold it gets its line.
         """
         merged = Source(self.path, _copied(self.value), self.text, dict(self.lines))
         holder: Any = merged.value
@@ -116,6 +116,9 @@ class Source:
                 holder[key] = {}
             holder = holder[key]
         holder[place[-1]] = _merged(holder.get(place[-1]), over)
+        if over_place in self.lines:
+            for depth in range(1, len(place)):
+                merged.lines.setdefault(place[:depth], self.lines[over_place])
         for at, line in self.lines.items():
             if at[: len(over_place)] == over_place:
                 merged.lines[place + at[len(over_place) :]] = line

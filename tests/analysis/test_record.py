@@ -18,6 +18,7 @@ from analysis.record import (
     cell_directory,
     cell_id,
     read_cell,
+    read_manifest,
     read_study,
     write_cell,
     write_study,
@@ -128,6 +129,15 @@ def test_a_damaged_manifest_is_refused_in_one_line(tmp_path: Path, content: byte
     with pytest.raises(RecordError) as caught:
         read_cell(tmp_path)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("content", [b"{", b"\xff\xfe", b'{"schema":1}'])
+def test_a_damaged_manifest_of_a_study_asks_for_a_folder_of_its_own(
+    tmp_path: Path, content: bytes
+) -> None:
+    (tmp_path / "study.json").write_bytes(content)
+    with pytest.raises(RecordError, match="damaged, remove the folder and run the study again"):
+        read_manifest(tmp_path)
 
 
 def test_a_manifest_with_a_field_of_a_later_version_is_not_called_only_damaged(

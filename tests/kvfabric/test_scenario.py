@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from kvfabric.build import requests_of
 from kvfabric.cli import main
 from kvfabric.load import load
 from kvfabric.scenario import Scenario
@@ -208,3 +209,21 @@ def test_a_mistake_on_the_command_line_is_told_as_such(tmp_path: Path) -> None:
     path = written(tmp_path, SMALL)
     with pytest.raises(ScenarioError, match=r"^command line: budget\.handoff: duration '3'"):
         load(path, overrides={("budget", "handoff"): "3"})
+
+
+@pytest.mark.parametrize("own", ["", "  trace: {file: good.csv}\n"])
+def test_a_bad_trace_of_the_command_line_is_told_as_such(tmp_path: Path, own: str) -> None:
+    bad = tmp_path / "bad.csv"
+    bad.write_text("hello\nworld\n", encoding="utf-8")
+    path = written(tmp_path, SMALL.replace("  count: 20\n", f"  count: 20\n{own}"))
+    study = load(path, overrides={("requests", "trace", "file"): str(bad)})
+    told = rf"^command line: requests\.trace\.file: {bad}:1: not a known trace format"
+    with pytest.raises(ScenarioError, match=told):
+        requests_of(study.scenario, study.source, 1)
+
+
+def test_what_holds_a_key_of_compare_alone_is_told_at_its_line(tmp_path: Path) -> None:
+    text = SMALL + "compare:\n  fabric.oversubscription: [1]\n  network.transport.mtu: [4KiB]\n"
+    source = load(written(tmp_path, text)).alternatives[0].source
+    assert "s.yaml:15: network: no" in str(source.error(("network",), "no"))
+    assert "s.yaml:2: fabric: no" in str(source.error(("fabric",), "no"))
