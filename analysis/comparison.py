@@ -7,17 +7,20 @@ over the seeds, at 1 - 0.05 / pairs (Bonferroni), so that all pairs hold togethe
 with a hand-off that never ended have no mean and are left out.
 """
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations
+from math import comb
 
 import numpy as np
+from numpy.typing import NDArray
 
 from analysis.condition import Condition, at
 from analysis.error import SummaryError
 from analysis.interval import LEVEL, Estimate
 from analysis.pairing import paired
 from analysis.summary import Sample
+
+Floats = NDArray[np.float64]
 
 Statistic = Callable[[Sample], dict[int, float]]
 """A number of each seed of an alternative."""
@@ -47,20 +50,16 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """All pairs of one kind, largest difference first, and which names could not be compared."""
+    """All pairs of one kind: how many there are, and of how many the interval excludes zero.
 
-    pairs: tuple[Difference, ...]
-    left_out: tuple[str, ...]
+    ``widest`` is the pair with the largest difference found, or of all where none is; no pair
+    differs by more than ``bound``, in ps, at the level of the intervals.
+    """
 
-    @property
-    def found(self) -> tuple[Difference, ...]:
-        """The pairs whose interval excludes zero."""
-        return tuple(pair for pair in self.pairs if pair.found)
-
-    @property
-    def bound(self) -> float:
-        """No pair differs by more than this, in ps, at the level of the intervals."""
-        return max(max(abs(pair.ps.low), abs(pair.ps.high)) for pair in self.pairs)
+    pairs: int
+    found: int
+    bound: float
+    widest: Difference | None
 
 
 def compare_fabrics(
@@ -108,36 +107,74 @@ def first_tokens(sample: Sample) -> dict[int, float]:
 
 def _compare(means: Mapping[tuple[str, Hashable], Mapping[int, float]]) -> Comparison:
     names = list(dict.fromkeys(name for name, _ in means))
-    others = list(dict.fromkeys(other for _, other in means))
-    pairs = list(combinations(names, 2))
-    found = []
-    for first, second in pairs:
-        both = [
-            (means[first, other], means[second, other])
-            for other in others
-            if means.get((first, other)) and means.get((second, other))
-        ]
-        seeds = sorted(set.intersection(*({*a} & {*b} for a, b in both))) if both else []
-        if seeds:
-            found.append(_difference((first, second), both, seeds, 1 - (1 - LEVEL) / len(pairs)))
-    compared = {name for pair in found for name in (pair.fast, pair.slow)}
-    return Comparison(
-        tuple(sorted(found, key=lambda pair: -pair.ps.value)),
-        tuple(name for name in names if name not in compared),
-    )
+    level = 1 - (1 - LEVEL) / max(1, comb(len(names), 2))
+    pairs = found = 0
+    bound, best = 0.0, (False, -1.0)
+    widest: tuple[str, str] | None = None
+    for place, gap, half in _gaps(names, means, level):
+        sure = gap > half
+        pairs += int(np.count_nonzero(~np.isnan(gap)))
+        found += int(np.count_nonzero(sure))
+        bound = max(bound, float((gap + half).max(initial=0.0, where=~np.isnan(gap))))
+        for which in (False, True):
+            size = np.where(np.isnan(gap) | (sure != which), -1.0, gap)
+            peer = int(size.argmax())
+            if size[peer] >= 0 and (which, float(size[peer])) > best:
+                best = (which, float(size[peer]))
+                widest = (names[place], names[place + 1 + peer])
+    return Comparison(pairs, found, bound, _difference(*widest, means, level) if widest else None)
+
+
+def _gaps(
+    names: Sequence[str], means: Mapping[tuple[str, Hashable], Mapping[int, float]], level: float
+) -> Iterator[tuple[int, Floats, Floats]]:
+    """Of each name the size of its difference from each later one, and half its interval, ps; NaN
+    for two that share no seed. As `_difference`, for all pairs at once."""
+    from scipy.special import stdtrit
+
+    others = {other: place for place, other in enumerate(dict.fromkeys(o for _, o in means))}
+    every = sorted({seed for each in means.values() for seed in each})
+    seeds = {seed: place for place, seed in enumerate(every)}
+    table = np.full((len(names), len(others), len(seeds)), np.nan)
+    at_name = {name: place for place, name in enumerate(names)}
+    for (name, other), each in means.items():
+        for seed, value in each.items():
+            table[at_name[name], others[other], seeds[seed]] = value
+    ran = np.isfinite(table)
+    has: NDArray[np.bool_] = np.logical_or.reduce(ran, 2, keepdims=True)
+    table[~ran] = 0.0
+    reach = stdtrit(np.maximum(np.arange(len(seeds) + 1) - 1, 1), (1 + level) / 2)
+    reach[:2] = np.inf
+    for place in range(len(names) - 1):
+        mine, rest = slice(place, place + 1), slice(place + 1, None)
+        both = has[mine] & has[rest]
+        shared = (ran[mine] & ran[rest] | ~both).all(1) & both.any(1)
+        gaps = ((table[rest] - table[mine]) * both).sum(1) / np.maximum(1, both.sum(1))
+        count = shared.sum(1)
+        size = (gaps * shared).sum(1) / np.where(count, count, np.nan)
+        spread = ((gaps - size[:, None]) ** 2 * shared).sum(1) / np.maximum(1, count - 1)
+        half = np.full(len(count), np.inf)
+        np.multiply(reach[count], np.sqrt(spread / np.maximum(1, count)), out=half, where=count > 1)
+        yield place, np.abs(size), half
 
 
 def _difference(
-    names: tuple[str, str],
-    both: Sequence[tuple[Mapping[int, float], Mapping[int, float]]],
-    seeds: Sequence[int],
+    one: str,
+    other: str,
+    means: Mapping[tuple[str, Hashable], Mapping[int, float]],
     level: float,
 ) -> Difference:
+    both = [
+        (mine, theirs)
+        for (name, held), mine in means.items()
+        if name == one and mine and (theirs := means.get((other, held)))
+    ]
+    seeds = sorted(set.intersection(*({*a} & {*b} for a, b in both)))
     first, second = (
         {seed: float(np.mean([pair[side][seed] for pair in both])) for seed in seeds}
         for side in (0, 1)
     )
-    fast, slow = names
+    fast, slow = one, other
     if sum(first.values()) > sum(second.values()):
         first, second, fast, slow = second, first, slow, fast
     gap = paired(first, second, level)

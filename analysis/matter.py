@@ -62,10 +62,10 @@ def _matters(
 ) -> str:
     stands = conditions(manifest)
     split, cased = _split(rows, kind, stands), any(one.text for one in stands.values())
-    if not comparison.pairs:
+    widest = comparison.widest
+    if widest is None:
         several = len({getattr(row, kind) for row in rows}) > 1
         return f"{topic}: fewer than two to compare, nothing to say." if several else ""
-    widest = (comparison.found or comparison.pairs)[0]
     span = (
         f"{duration_span(widest.ps)}, {count(widest.seeds, 'common seed')}, "
         f"mean over {count(widest.over, 'case' if cased else other)}"
@@ -81,13 +81,12 @@ def _matters(
             f"({count(widest.seeds, 'common seed')})."
         )
     if comparison.found:
-        shown = len(comparison.found)
         small = limit is not None and widest.ps.value <= NEGLIGIBLE * limit and not split
         verb = "makes a small difference" if small else "matters"
         return (
             f"{topic} {verb}: the mean hand-off {place} {widest.fast} is {size} shorter than "
-            f"{place} {widest.slow} ({span}). {shown} of {count(len(comparison.pairs), 'pair')} "
-            f"differ.{split}"
+            f"{place} {widest.slow} ({span}). {comparison.found} of "
+            f"{count(comparison.pairs, 'pair')} differ.{split}"
         )
     if widest.seeds < 2:
         return f"{topic}: one common seed cannot show a difference; run more seeds.{split}"
@@ -100,14 +99,17 @@ def _matters(
 
 def _split(rows: Sequence[Summary], kind: str, stands: Mapping[str, Condition]) -> str:
     """A pair of decided alternatives that differ in one thing alone and in the verdict."""
+
+    def held(row: Summary) -> tuple[str, str]:
+        return (row.policy if kind == "fabric" else row.fabric, at(stands, row.fabric).text)
+
+    missed = {held(row): row for row in reversed(rows) if row.verdict == MISSED}
     for row in rows:
-        for peer in rows:
-            held = row.policy == peer.policy if kind == "fabric" else row.fabric == peer.fabric
-            held &= at(stands, row.fabric).text == at(stands, peer.fabric).text
-            if held and row.verdict == MET and peer.verdict == MISSED:
-                mine, theirs = (
-                    (row.fabric, peer.fabric) if kind == "fabric" else (row.policy, peer.policy)
-                )
-                where = f"with {row.policy}" if kind == "fabric" else f"on {row.fabric}"
-                return f" {where[0].upper()}{where[1:]}, {mine} passes and {theirs} fails."
+        peer = missed.get(held(row))
+        if row.verdict == MET and peer is not None:
+            mine, theirs = (
+                (row.fabric, peer.fabric) if kind == "fabric" else (row.policy, peer.policy)
+            )
+            where = f"with {row.policy}" if kind == "fabric" else f"on {row.fabric}"
+            return f" {where[0].upper()}{where[1:]}, {mine} passes and {theirs} fails."
     return ""

@@ -24,7 +24,7 @@ from analysis.loss import losses
 from analysis.page import page
 from analysis.pathology import most_paused
 from analysis.record import read_study
-from analysis.result import Result, closest, result, watched
+from analysis.result import Result, closest, ranked, result, watched
 from analysis.stratum import class_rows
 from analysis.summary import emulated
 from analysis.sweep import curves
@@ -91,11 +91,11 @@ def plots(found: Result) -> list["Plot"]:
     from analysis.plot.size import size
     from analysis.plot.tornado import tornado
 
-    rows, manifest = found.summaries, found.study.manifest
+    rows, manifest, first = found.summaries, found.study.manifest, ranked(found)
     made = []
     if any(row.n for row in rows):
-        made.append(ccdf(found.samples, manifest))
-    by_size = size(found.samples, manifest)
+        made.append(ccdf(found.samples, manifest, first))
+    by_size = size(found.samples, manifest, first)
     if by_size is not None:
         made.append(by_size)
     asked = decisions(rows, manifest)
@@ -103,17 +103,17 @@ def plots(found: Result) -> list["Plot"]:
         made.append(decision(asked))
     swept = curves(found.samples, rows, manifest)
     if swept:
-        made.append(load(swept, manifest))
+        made.append(load(swept, manifest, first))
     hurt = losses(found.samples, rows, manifest)
     if hurt:
-        made.append(tornado(hurt, manifest))
+        made.append(tornado(hurt, manifest, first))
     if any(row.parts for row in rows):
-        made.append(budget(rows))
+        made.append(budget(rows, first))
     if found.blames:
-        made.append(blames(found.blames))
+        made.append(blames(found.blames, first))
         made += [explained(story(*each)) for each in _slowest(found)]
     if found.moved:
-        made.append(matrix(found.moved))
+        made.append(matrix(found.moved, first))
     shown = watched(found)
     if shown:
         made.append(heat(shown))
@@ -125,7 +125,7 @@ def plots(found: Result) -> list["Plot"]:
         worst = [replace(case.worst, verdict=case.verdict) for case in every]
         made.append(cost_plot(worst, manifest))
     if any(row.bandwidth is not None or row.maxmin is not None for row in rows):
-        made.append(estimate(rows, emulated(found.study)))
+        made.append(estimate(rows, emulated(found.study), first))
     return made
 
 

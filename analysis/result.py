@@ -68,6 +68,22 @@ def result(study: Study, place: Path | None = None, base: str | None = None) -> 
     )
 
 
+def ranked(found: Result) -> list[tuple[str, str]]:
+    """Fabric and policy of all alternatives, those that a reader looks for in front: the choice or
+    what comes closest, then in turn the one with the least and the one with the most over budget;
+    equals by their tails. What has not run comes last."""
+    ran = sorted((row for row in found.summaries if row.over is not None), key=_badness)
+    ends = [row for pair in zip(ran, reversed(ran), strict=True) for row in pair]
+    chosen = [(sample.fabric, sample.policy) for sample in closest(found)]
+    keys = [(row.fabric, row.policy) for row in (*ends, *found.summaries)]
+    return list(dict.fromkeys(chosen + keys))
+
+
+def _badness(row: Summary) -> tuple[float, float]:
+    over = row.over.value if row.over is not None else 0.0
+    return over, row.tail.value if row.tail is not None else row.median
+
+
 def watched(found: Result, most: int = 4) -> list[Sample]:
     """The alternatives whose links are drawn: of each fabric the one with the least over budget."""
     best: dict[str, tuple[float, Sample]] = {}

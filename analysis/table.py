@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from analysis.choice import cost
 from analysis.record import StudyManifest
+from analysis.shown import PANELS, Alternative, rows_shown, shown, told
 from analysis.summary import MET, MISSED, NOT_LOSSLESS, UNDECIDED, Summary
 from analysis.wording import duration, milliseconds, money, name, percent
 
@@ -21,16 +22,23 @@ _ACROSS: Final = 5
 _STYLE: Final = {MET: "bold green", MISSED: "red", UNDECIDED: "yellow"}
 
 
-def table(rows: Sequence[Summary], study: StudyManifest) -> "Table":
-    """A rich table of the summaries of a study; print it with a rich console."""
+def table(
+    rows: Sequence[Summary], study: StudyManifest, first: Sequence[Alternative] = ()
+) -> "Table":
+    """A rich table of the summaries of a study; print it with a rich console.
+
+    Of very many alternatives it has those that come first in ``first``.
+    """
     q = next((name(row.q) for row in rows if row.q is not None), "P50")
     title = f"{q} hand-off in ms, and share over budget"
     if len(study.policies) <= _ACROSS:
-        return _matrix(rows, study, title)
-    return _list(rows, title)
+        return _matrix(rows, study, title, first)
+    return _list(rows, title, first)
 
 
-def _matrix(rows: Sequence[Summary], study: StudyManifest, title: str) -> "Table":
+def _matrix(
+    rows: Sequence[Summary], study: StudyManifest, title: str, first: Sequence[Alternative]
+) -> "Table":
     from rich import box
     from rich.table import Table
     from rich.text import Text
@@ -38,6 +46,7 @@ def _matrix(rows: Sequence[Summary], study: StudyManifest, title: str) -> "Table
     made = Table(
         title=title,
         title_justify="left",
+        caption_justify="left",
         box=box.SIMPLE_HEAD,
         pad_edge=False,
         collapse_padding=True,
@@ -46,13 +55,15 @@ def _matrix(rows: Sequence[Summary], study: StudyManifest, title: str) -> "Table
     for policy in study.policies:
         made.add_column(Text(policy), overflow="fold", max_width=15)
     held = {(row.fabric, row.policy): row for row in rows}
-    for fabric in study.fabrics:
+    fabrics = shown(study.fabrics, (fabric for fabric, _ in first), PANELS)
+    made.caption = told(len(fabrics), len(study.fabrics), "fabrics", "the report").strip() or None
+    for fabric in fabrics:
         line = [held[fabric, policy] for policy in study.policies]
         price = next((cost(row) for row in line if isfinite(cost(row))), None)
-        first = Text(fabric)
+        head = Text(fabric)
         if price is not None:
-            first.append(f"\n{money(price)}", style="dim")
-        made.add_row(first, *(_cell(row) for row in line))
+            head.append(f"\n{money(price)}", style="dim")
+        made.add_row(head, *(_cell(row) for row in line))
     return made
 
 
@@ -68,15 +79,23 @@ def _cell(row: Summary) -> "Text":
     return text.append(f"\n{NOT_LOSSLESS}", style="bold red") if row.lossless else text
 
 
-def _list(rows: Sequence[Summary], title: str) -> "Table":
+def _list(rows: Sequence[Summary], title: str, first: Sequence[Alternative]) -> "Table":
     from rich import box
     from rich.table import Table
     from rich.text import Text
 
-    made = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
+    made = Table(
+        title=title,
+        title_justify="left",
+        caption_justify="left",
+        box=box.SIMPLE_HEAD,
+        pad_edge=False,
+    )
     for column in ("fabric", "policy", "cost", "result"):
         made.add_column(column, overflow="fold", max_width=34)
-    for row in rows:
+    some = rows_shown(rows, first)
+    made.caption = told(len(some), len(rows), "alternatives", "the report").strip() or None
+    for row in some:
         price = cost(row)
         made.add_row(
             Text(row.fabric),

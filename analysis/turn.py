@@ -52,6 +52,8 @@ def turn(parts: Sequence[Sample]) -> Turn | None:
     held = {(part.fabric, part.policy): means(part) for part in parts}
     fabrics = list(dict.fromkeys(fabric for fabric, _ in held))
     policies = list(dict.fromkeys(policy for _, policy in held))
+    if len(fabrics) < 2:
+        return None
     keys, gaps = [], []
     for (one, other), fabric in product(combinations(policies, 2), fabrics):
         if (fabric, one) in held and (fabric, other) in held:

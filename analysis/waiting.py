@@ -24,13 +24,13 @@ def waiting(parts: Sequence[Sample], study: StudyManifest) -> list[str]:
     objective, or without one of the longer mean.
     """
     lines = []
-    for topic, place, found in (
-        ("Topology", "on", compare_fabrics(parts, first_tokens, conditions(study)).found),
-        ("Policy", "with", compare_policies(parts, first_tokens).found),
+    for topic, place, compared in (
+        ("Topology", "on", compare_fabrics(parts, first_tokens, conditions(study))),
+        ("Policy", "with", compare_policies(parts, first_tokens)),
     ):
-        if not found:
+        widest = compared.widest
+        if widest is None or not widest.found:
             continue
-        widest = found[0]
         bound = (
             NOTICED * study.ttft_ps
             if study.ttft_ps is not None

@@ -3,7 +3,7 @@
 All alternatives stand on one axis, in milliseconds; the label says which hand-offs they are.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from analysis.blame import Blame
@@ -22,6 +22,7 @@ from analysis.plot.style import (
     labels,
     styled,
 )
+from analysis.shown import ROWS, Alternative, shown, told
 from topo.unit import PS_PER_MS
 
 if TYPE_CHECKING:
@@ -45,18 +46,19 @@ LOOK: Final = {
 """The colour and hatch of each kind: one colour a family, hatches inside it."""
 
 
-def blames(found: Mapping[tuple[str, str], Blame]) -> Plot:
-    """Stacked bars, one an alternative."""
+def blames(found: Mapping[Alternative, Blame], first: Sequence[Alternative] = ()) -> Plot:
+    """Stacked bars, one an alternative; of very many those that come first in ``first``."""
+    some = {key: found[key] for key in shown(found, first, ROWS)}
     with styled():
-        figure = blank(9.6, 1.4 + 0.31 * len(found))
+        figure = blank(9.6, 1.4 + 0.31 * len(some))
         axes: Axes = figure.add_subplot()
         used = [kind for kind in KINDS if any(each.kinds[kind] for each in found.values())]
-        left = [0.0] * len(found)
+        left = [0.0] * len(some)
         for kind in used:
-            values = [each.kinds[kind] / each.handoffs / PS_PER_MS for each in found.values()]
+            values = [each.kinds[kind] / each.handoffs / PS_PER_MS for each in some.values()]
             colour, hatch = LOOK[kind]
             axes.barh(
-                range(len(found)),
+                range(len(some)),
                 values,
                 left=left,
                 color=colour,
@@ -66,21 +68,21 @@ def blames(found: Mapping[tuple[str, str], Blame]) -> Plot:
                 label=KINDS[kind],
             )
             left = [a + b for a, b in zip(left, values, strict=True)]
-        fabrics = labels([fabric for fabric, _ in found], 34)
-        policies = labels([policy for _, policy in found], 18)
+        fabrics = labels([fabric for fabric, _ in some], 34)
+        policies = labels([policy for _, policy in some], 18)
         names = [
             f"{fabrics[fabric]}, {policies[policy]}\n{each.handoffs:,} {each.asked}"
-            for (fabric, policy), each in found.items()
+            for (fabric, policy), each in some.items()
         ]
-        axes.set_yticks(range(len(found)), names, fontsize=7)
-        axes.set_ylim(len(found) - 0.4, -0.6)
+        axes.set_yticks(range(len(some)), names, fontsize=7)
+        axes.set_ylim(len(some) - 0.4, -0.6)
         axes.grid(visible=False, axis="y")
         axes.set_xlabel("mean time of these hand-offs (ms)")
         figure.legend(loc="outside lower center", ncols=7, fontsize=7.5)
     return Plot(
         "blame",
         "Mean time of the hand-offs over budget, or of the slowest 5 % where none is, by what it "
-        "is charged to.",
+        f"is charged to.{told(len(some), len(found), 'alternatives')}",
         figure,
         ("fabric", "policy", "which", "handoffs", "cause", "mean_ms", "share"),
         tuple(

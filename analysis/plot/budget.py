@@ -10,6 +10,7 @@ import numpy as np
 
 from analysis.budget import PARTS
 from analysis.plot.style import BLUE, GREEN, GREY, ORANGE, Plot, blank, labels, styled
+from analysis.shown import Alternative, rows_shown, told
 from analysis.summary import Summary
 from topo.unit import PS_PER_MS
 
@@ -17,22 +18,26 @@ _COLOUR = {"queueing": GREY, "prefill": BLUE, "handoff": ORANGE, "decode": GREEN
 _TEXT = {"queueing": "queueing", "prefill": "prefill", "handoff": "hand-off", "decode": "decode"}
 
 
-def budget(rows: Sequence[Summary]) -> Plot:
-    """Mean queueing, prefill, hand-off and decode of every alternative that finished requests."""
-    shown = [row for row in rows if row.parts]
-    fabrics = labels([row.fabric for row in shown], 32)
-    policies = labels([row.policy for row in shown], 22)
-    names = [f"{fabrics[row.fabric]} / {policies[row.policy]}" for row in shown]
-    means = np.array([row.parts for row in shown], float).reshape(-1, len(PARTS)) / PS_PER_MS
+def budget(rows: Sequence[Summary], first: Sequence[Alternative] = ()) -> Plot:
+    """Mean queueing, prefill, hand-off and decode of every alternative that finished requests.
+
+    Of very many those are drawn that come first in ``first``.
+    """
+    every = [row for row in rows if row.parts]
+    some = rows_shown(every, first)
+    fabrics = labels([row.fabric for row in some], 32)
+    policies = labels([row.policy for row in some], 22)
+    names = [f"{fabrics[row.fabric]} / {policies[row.policy]}" for row in some]
+    means = np.array([row.parts for row in some], float).reshape(-1, len(PARTS)) / PS_PER_MS
     with styled():
-        figure = blank(11.5, 0.23 * max(3, len(shown)) + 1.1)
+        figure = blank(11.5, 0.23 * max(3, len(some)) + 1.1)
         early, whole = figure.subplots(1, 2, sharey=True)
         for axes, parts in ((early, PARTS[:3]), (whole, PARTS)):
-            left = np.zeros(len(shown))
+            left = np.zeros(len(some))
             for part in parts:
                 width = means[:, PARTS.index(part)]
                 axes.barh(
-                    range(len(shown)), width, 0.72, left, color=_COLOUR[part], label=_TEXT[part]
+                    range(len(some)), width, 0.72, left, color=_COLOUR[part], label=_TEXT[part]
                 )
                 left = left + width
             axes.grid(visible=False, axis="y")
@@ -43,18 +48,18 @@ def budget(rows: Sequence[Summary]) -> Plot:
             early.text(row[:3].sum(), place, f" hand-off {row[2]:.3g} ms", va="center", fontsize=7)
         early.set_title("Before decode")
         whole.set_title("Whole request")
-        early.set_yticks(range(len(shown)), names)
+        early.set_yticks(range(len(some)), names)
         early.invert_yaxis()
         handles, texts = whole.get_legend_handles_labels()
         figure.legend(handles, texts, loc="outside upper left", ncols=4)
     return Plot(
         "budget",
         "Mean time of a request by budget: queueing, prefill, hand-off, decode, one bar an "
-        "alternative.",
+        f"alternative.{told(len(some), len(every), 'alternatives')}",
         figure,
         ("fabric", "policy", *(f"mean_{part}_ms" for part in PARTS)),
         tuple(
-            (row.fabric, row.policy, *map(float, mean))
-            for row, mean in zip(shown, means, strict=True)
+            (row.fabric, row.policy, *(float(part) / PS_PER_MS for part in row.parts))
+            for row in every
         ),
     )

@@ -25,6 +25,7 @@ from analysis.plot.style import (
     styled,
 )
 from analysis.record import StudyManifest
+from analysis.shown import PANELS, Alternative, shown, told
 from analysis.summary import Sample
 from topo.unit import PS_PER_MS
 
@@ -44,11 +45,22 @@ _MOST = 2000
 _LAST = 200
 
 
-def ccdf(parts: Sequence[Sample], study: StudyManifest) -> Plot:
-    """The CCDF of hand-off time of every alternative that has hand-offs."""
-    fabrics = [f for f in study.fabrics if any(p.n for p in parts if p.fabric == f)]
-    policies = [p for p in study.policies if any(s.n for s in parts if s.policy == p)]
+def ccdf(parts: Sequence[Sample], study: StudyManifest, first: Sequence[Alternative] = ()) -> Plot:
+    """The CCDF of hand-off time of every alternative that has hand-offs.
+
+    Of very many those are drawn that come first in ``first``.
+    """
     curves = {(part.fabric, part.policy): _sorted(part) for part in parts if part.n}
+    ran = {fabric for fabric, _ in curves}, {policy for _, policy in curves}
+    every = [fabric for fabric in study.fabrics if fabric in ran[0]]
+    each = [policy for policy in study.policies if policy in ran[1]]
+    fabrics = shown(every, [fabric for fabric, _ in first], PANELS)
+    policies = shown(each, [policy for _, policy in first], PANELS)
+    drawn = [
+        curve
+        for (fabric, policy), curve in curves.items()
+        if fabric in fabrics and policy in policies
+    ]
     across = max(1, min(_COLUMNS, len(fabrics)))
     down = -(-max(1, len(fabrics)) // across)
     named = labels(fabrics, 36)
@@ -57,8 +69,8 @@ def ccdf(parts: Sequence[Sample], study: StudyManifest) -> Plot:
     with styled():
         figure = blank(wide, max(2.8 * down + 0.6, 0.19 * len(policies) + 0.5 if beside else 0.0))
         grid = np.atleast_1d(figure.subplots(down, across, sharex=True, sharey=True)).ravel()
-        low, high = _limits(list(curves.values()), study.budget_ps)
-        smallest = min((1 / len(curve) for curve in curves.values()), default=0.1)
+        low, high = _limits(drawn, study.budget_ps)
+        smallest = min((1 / len(curve) for curve in drawn), default=0.1)
         smallest = min(smallest, study.allowed or smallest)
         for axes, fabric in zip(grid, fabrics, strict=False):
             sizes = []
@@ -68,7 +80,8 @@ def ccdf(parts: Sequence[Sample], study: StudyManifest) -> Plot:
                     sizes.append(len(curve))
                     panel = f"panel{fabrics.index(fabric)}"
                     _draw(axes, curve, study.policies.index(policy), (low, high), panel)
-            n = f"n = {min(sizes)}" + (f" to {max(sizes)}" if min(sizes) < max(sizes) else "")
+            least, most = min(sizes, default=0), max(sizes, default=0)
+            n = f"n = {least}" + (f" to {most}" if least < most else "")
             axes.set_title(f"{named[fabric]}\n{n}")
             axes.set(xscale="log", yscale="log", xlim=(low, high), ylim=(smallest * 0.8, 1.15))
             plain_log(axes, "x")
@@ -82,7 +95,9 @@ def ccdf(parts: Sequence[Sample], study: StudyManifest) -> Plot:
     return Plot(
         "handoff-ccdf",
         "Share of hand-offs that take longer than a time, one panel a fabric, one curve a policy; "
-        "pale where fewer than 10 hand-offs carry the curve.",
+        "pale where fewer than 10 hand-offs carry the curve."
+        + told(len(fabrics), len(every), "fabrics")
+        + told(len(policies), len(each), "policies"),
         figure,
         ("fabric", "policy", "n", "handoff_ms", "share_longer"),
         tuple(

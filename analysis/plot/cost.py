@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 _SCALE = 1e3
 _STEP = 0.016
+_STACK = 7
+"""Names of fabrics above one another, at most."""
 
 
 def dominated(points: Sequence[tuple[float, float]]) -> list[bool]:
@@ -30,10 +32,13 @@ def dominated(points: Sequence[tuple[float, float]]) -> list[bool]:
     >>> dominated([(1, 5), (2, 3), (2, 4), (1, 5)])
     [False, False, True, False]
     """
-    return [
-        any(a <= cost and b <= tail and (a < cost or b < tail) for a, b in points)
-        for cost, tail in points
-    ]
+    beaten: dict[tuple[float, float], bool] = {}
+    least: float | None = None
+    for point in sorted(set(points)):
+        # what costs no more stands before it
+        beaten[point] = least is not None and point[1] >= least
+        least = point[1] if least is None else min(least, point[1])
+    return [beaten[point] for point in points]
 
 
 def cost(rows: Sequence[Summary], study: StudyManifest) -> Plot:
@@ -51,7 +56,8 @@ def cost(rows: Sequence[Summary], study: StudyManifest) -> Plot:
     with styled():
         figure = blank(9.5, 4.6)
         axes = figure.subplots()
-        for row, (price, tail), worse in zip(shown, points, beaten, strict=True):
+        drawn = zip(shown, points, beaten, strict=True)
+        for row, (price, tail), worse in sorted(drawn, key=lambda each: not each[2]):
             tint = GREY if worse else STANDING.get(row.verdict, INK)
             shift = policies.index(row.policy) - (len(policies) - 1) / 2
             x = price / _SCALE + span * _STEP * shift
@@ -120,14 +126,29 @@ def _ends(row: Summary, top: float) -> tuple[float, float]:
 
 
 def _fabrics(axes: "Axes", places: Sequence[tuple[float, str]], span: float) -> None:
-    """The name of each fabric above its price, one step higher where two would overlap."""
-    height, last = 0, -np.inf
-    named = labels([fabric for _, fabric in places], 20)
+    """The name of each fabric above its price, one step higher where two would overlap; of more
+    than `_STACK` in one place it says how many."""
+    stacks: list[list[tuple[float, str]]] = []
     for price, fabric in places:
-        height = height + 1 if price - last < 0.16 * span else 0
-        last = price
+        if stacks and price - stacks[-1][-1][0] < 0.16 * span:
+            stacks[-1].append((price, fabric))
+        else:
+            stacks.append([(price, fabric)])
+    kept = [stack[: _STACK if len(stack) > _STACK + 1 else None] for stack in stacks]
+    named = labels([fabric for stack in kept for _, fabric in stack], 20)
+    texts = [
+        (price, height, named[fabric])
+        for stack in kept
+        for height, (price, fabric) in enumerate(stack)
+    ]
+    texts += [
+        (some[-1][0], len(some), f"and {len(stack) - len(some)} more")
+        for stack, some in zip(stacks, kept, strict=True)
+        if len(stack) > len(some)
+    ]
+    for price, height, text in texts:
         axes.annotate(
-            named[fabric],
+            text,
             (price, 1.0),
             xycoords=("data", "axes fraction"),
             xytext=(0, 5 + 10 * height),

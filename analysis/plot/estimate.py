@@ -7,25 +7,29 @@ from collections.abc import Sequence
 from math import isfinite
 
 from analysis.plot.style import BLUE, GREY, ORANGE, RED, Plot, blank, label, labels, styled
+from analysis.shown import Alternative, rows_shown, told
 from analysis.summary import Gap, Summary
 from analysis.wording import name, times
 from topo.unit import PS_PER_MS
 
 
-def estimate(rows: Sequence[Summary], moved: str = "packets") -> Plot:
+def estimate(
+    rows: Sequence[Summary], moved: str = "packets", first: Sequence[Alternative] = ()
+) -> Plot:
     """Bytes/bandwidth, max-min and emulated transfer times of every alternative that has them.
 
-    ``moved`` says what moved the bytes.
+    ``moved`` says what moved the bytes; of very many those are drawn that come first in ``first``.
     """
-    shown = [row for row in rows if row.bandwidth is not None or row.maxmin is not None]
-    q = next((name(row.q) for row in shown if row.q is not None), "tail")
-    fabrics = labels([row.fabric for row in shown], 32)
-    policies = labels([row.policy for row in shown], 22)
-    names = [f"{fabrics[row.fabric]} / {policies[row.policy]}" for row in shown]
+    every = [row for row in rows if row.bandwidth is not None or row.maxmin is not None]
+    q = next((name(row.q) for row in every if row.q is not None), "tail")
+    some = rows_shown(every, first)
+    fabrics = labels([row.fabric for row in some], 32)
+    policies = labels([row.policy for row in some], 22)
+    names = [f"{fabrics[row.fabric]} / {policies[row.policy]}" for row in some]
     with styled():
-        figure = blank(9.6, 0.23 * max(3, len(shown)) + 1.1)
+        figure = blank(9.6, 0.23 * max(3, len(some)) + 1.1)
         axes = figure.subplots()
-        for place, row in enumerate(shown):
+        for place, row in enumerate(some):
             packet = row.transfer_tail / PS_PER_MS
             marks = [(_tail(row.bandwidth), "s", BLUE), (_tail(row.maxmin), "D", ORANGE)]
             known = [value for value, _, _ in marks if isfinite(value)]
@@ -42,9 +46,9 @@ def estimate(rows: Sequence[Summary], moved: str = "packets") -> Plot:
                 )
             for value, mark, tint in (*marks, (packet, "o", RED)):
                 axes.plot([value], [place], mark, color=tint, markersize=5)
-        axes.set_yticks(range(len(shown)), names)
-        axes.set_ylim(len(shown) - 0.4, -0.6)
-        axes.set_xlim(0, 1.3 * axes.dataLim.x1 if shown else 1)
+        axes.set_yticks(range(len(some)), names)
+        axes.set_ylim(len(some) - 0.4, -0.6)
+        axes.set_xlim(0, 1.3 * axes.dataLim.x1 if some else 1)
         axes.set_xlabel(f"{q} transfer time (ms)")
         handles = [
             axes.plot([], [], mark, color=tint, label=text)[0]
@@ -57,7 +61,8 @@ def estimate(rows: Sequence[Summary], moved: str = "packets") -> Plot:
         figure.legend(handles=handles, loc="outside upper left", ncols=3)
     return Plot(
         "estimate",
-        f"{q} transfer time by bytes/bandwidth, by max-min sharing and by {moved}.",
+        f"{q} transfer time by bytes/bandwidth, by max-min sharing and by {moved}."
+        + told(len(some), len(every), "alternatives"),
         figure,
         ("fabric", "policy", "bandwidth_ms", "maxmin_ms", "emulated_ms"),
         tuple(
@@ -68,7 +73,7 @@ def estimate(rows: Sequence[Summary], moved: str = "packets") -> Plot:
                 _tail(row.maxmin),
                 row.transfer_tail / PS_PER_MS,
             )
-            for row in shown
+            for row in every
         ),
     )
 

@@ -29,6 +29,7 @@ from analysis.plot.style import (
     styled,
 )
 from analysis.record import StudyManifest
+from analysis.shown import PANELS, Alternative, shown, told
 from analysis.summary import tail_name
 from analysis.sweep import Curve, Point
 from topo.unit import PS_PER_MS
@@ -40,43 +41,54 @@ if TYPE_CHECKING:
 _ACROSS = 4
 
 
-def load(every: Sequence[Curve], study: StudyManifest) -> Plot:
-    """The figure of the curves of `analysis.sweep.curves`."""
-    fabrics = list(dict.fromkeys(curve.fabric for curve in every))
+def load(every: Sequence[Curve], study: StudyManifest, first: Sequence[Alternative] = ()) -> Plot:
+    """The figure of the curves of `analysis.sweep.curves`.
+
+    Of very many those are drawn that come first in ``first``.
+    """
+    designs = {point.row.fabric: curve.fabric for curve in every for point in curve.points}
+    whole = len(set(designs.values())), len({curve.policy for curve in every})
+    asked = [(designs[fabric], policy) for fabric, policy in first if fabric in designs]
+    policies = shown((curve.policy for curve in every), (policy for _, policy in asked), PANELS)
+    drawn = [curve for curve in every if curve.policy in policies]
+    fabrics = shown((curve.fabric for curve in drawn), (fabric for fabric, _ in asked), PANELS)
+    drawn = [curve for curve in drawn if curve.fabric in fabrics]
     across = min(_ACROSS, len(fabrics))
     bands = ceil(len(fabrics) / across)
     named = labels(fabrics, 34)
-    q = tail_name([point.row for curve in every for point in curve.points])
+    q = tail_name([point.row for curve in drawn for point in curve.points])
     with styled():
         figure = blank(max(6.4, 2.9 * across + 0.8), 4.9 * bands + 0.5)
         grid = figure.subplots(
             2 * bands, across, sharex=True, squeeze=False, height_ratios=[3, 2] * bands
         )
         tops, lows = grid[::2].ravel(), grid[1::2].ravel()
-        top = _ceiling(every, study)
+        top = _ceiling(drawn, study)
         for place, (tail, over) in enumerate(zip(tops, lows, strict=True)):
             if place >= len(fabrics):
                 tail.set_visible(False)
                 over.set_visible(False)
                 continue
-            mine = [curve for curve in every if curve.fabric == fabrics[place]]
+            mine = [curve for curve in drawn if curve.fabric == fabrics[place]]
             for curve in mine:
                 _draw(tail, over, curve, study.policies.index(curve.policy), top)
             tail.set_title(f"{named[fabrics[place]]}\n{_says(mine)}")
             last = place % across == across - 1 or place == len(fabrics) - 1
-            _tails(tail, every, study, top, last)
-            _shares(over, every, study, last)
+            _tails(tail, drawn, study, top, last)
+            _shares(over, drawn, study, last)
             over.set_xlabel("requests/s offered")
             if place % across == 0:
                 tail.set_ylabel(f"{q} hand-off time (ms)")
                 over.set_ylabel("over budget (%)")
             _capacity(tail, mine)
-        _legend(figure, every, study)
+        _legend(figure, drawn, study)
     return Plot(
         "load",
         f"{q} hand-off time and share over budget against the load, one column a fabric, one line "
         "a policy, with 95 % intervals; the tick on the lower axis is the highest load up to which "
-        "every one met the budget; an open mark is a load at which prefill fell behind.",
+        "every one met the budget; an open mark is a load at which prefill fell behind."
+        + told(len(fabrics), whole[0], "fabrics")
+        + told(len(policies), whole[1], "policies"),
         figure,
         (
             *("fabric", "policy", "load", "requests_per_s", "share_of_max_flow", "tail_ms"),

@@ -4,22 +4,23 @@ Shares of all bytes of an alternative, mean over its seeds by adding them up, on
 scale for all panels: an even full mesh is one grey, groups are blocks, a mapping is a diagonal.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from math import ceil
 
 import numpy as np
 
 from analysis.movement import Movement
 from analysis.plot.style import Plot, blank, labels, styled
+from analysis.shown import PANELS, Alternative, told
+from analysis.shown import shown as some_of
 from analysis.wording import percent
 
 _COLUMNS = 6
-_MOST = 24
 
 
-def matrix(moved: Mapping[tuple[str, str], Movement]) -> Plot:
-    """One panel for each (fabric, policy), at most 24; the table holds the pairs of all."""
-    shown = list(moved.items())[:_MOST]
+def matrix(moved: Mapping[Alternative, Movement], first: Sequence[Alternative] = ()) -> Plot:
+    """One panel for each alternative, of very many those that come first in ``first``."""
+    shown = [(key, moved[key]) for key in some_of(moved, first, PANELS)]
     policies_shown = len({policy for (_, policy), _ in shown})
     across = policies_shown if 2 < policies_shown <= _COLUMNS else min(_COLUMNS, len(shown) or 1)
     down = max(1, ceil(len(shown) / across))
@@ -63,7 +64,8 @@ def matrix(moved: Mapping[tuple[str, str], Movement]) -> Plot:
     return Plot(
         "matrix",
         "Share of hand-off bytes from each prefill (down) to each decode instance (across), one "
-        "panel an alternative; blank where none went.",
+        "panel an alternative; blank where none went."
+        + told(len(shown), len(moved), "alternatives"),
         figure,
         ("fabric", "policy", "prefill", "decode", "bytes", "nearest"),
         _pairs(moved),

@@ -25,6 +25,7 @@ from analysis.plot.style import (
     styled,
 )
 from analysis.record import StudyManifest
+from analysis.shown import PANELS, Alternative, shown, told
 from analysis.summary import Sample
 from analysis.wording import name
 
@@ -72,38 +73,43 @@ def sizes(parts: Sequence[Sample]) -> dict[tuple[str, str], tuple[Floats, Floats
     return found
 
 
-def size(parts: Sequence[Sample], study: StudyManifest) -> Plot | None:
-    """The figure; None where no alternative has `_LEAST` hand-offs of different sizes."""
+def size(
+    parts: Sequence[Sample], study: StudyManifest, first: Sequence[Alternative] = ()
+) -> Plot | None:
+    """The figure; None where no alternative has `_LEAST` hand-offs of different sizes.
+
+    Of very many alternatives those are drawn that come first in ``first``.
+    """
     held = sizes(parts)
     if not held:
         return None
     least = min(len(each) for each, _ in held.values())
     bins = max(1, min(_BINS, least // _LEAST))
     q = highest_quantile(least // bins) or 0.5
-    fabrics = [fabric for fabric in study.fabrics if any(key[0] == fabric for key in held)]
+    ran = {fabric for fabric, _ in held}, {policy for _, policy in held}
+    every = [fabric for fabric in study.fabrics if fabric in ran[0]]
+    each = [policy for policy in study.policies if policy in ran[1]]
+    fabrics = shown(every, [fabric for fabric, _ in first], PANELS)
+    policies = shown(each, [policy for _, policy in first], PANELS)
+    points = {key: np.array(binned(*held[key], bins, q)) for key in held}
     across = min(_ACROSS, len(fabrics))
     down = -(-len(fabrics) // across)
     named = labels(fabrics, 36)
-    rows: list[tuple[object, ...]] = []
     with styled():
-        ran = [one for one in study.policies if any(key[1] == one for key in held)]
-        beside = len(ran) > _ABOVE
-        tall = max(2.7 * down + 0.7, 0.19 * len(ran) + 0.5 if beside else 0.0)
+        beside = len(policies) > _ABOVE
+        tall = max(2.7 * down + 0.7, 0.19 * len(policies) + 0.5 if beside else 0.0)
         figure = blank(max(5.0, 2.75 * across) + (2.3 if beside else 0.5), tall)
         grid = figure.subplots(down, across, sharex=True, sharey=True, squeeze=False).ravel()
         for axes, fabric in zip(grid, fabrics, strict=False):
-            for place, policy in enumerate(study.policies):
+            for policy in policies:
                 if (fabric, policy) not in held:
                     continue
-                at, middle, tail = np.array(binned(*held[fabric, policy], bins, q)).T
+                place = study.policies.index(policy)
+                at, middle, tail = points[fabric, policy].T
                 look: dict[str, Any] = {"color": colour(place), "linestyle": dash(place)}
                 mark = MARKS[place % len(MARKS)]
                 axes.plot(at / 1e6, tail, marker=mark, markersize=4, **look)
                 axes.plot(at / 1e6, middle, linewidth=0.9, alpha=0.5, **look)
-                rows += [
-                    (fabric, policy, len(held[fabric, policy][0]) // bins, *map(float, row))
-                    for row in zip(at / 1e6, middle, tail, strict=True)
-                ]
             axes.set_title(named[fabric])
             axes.set_xscale("log")
             plain_log(axes, "x", (1, 2, 3, 5, 7))
@@ -111,14 +117,20 @@ def size(parts: Sequence[Sample], study: StudyManifest) -> Plot | None:
             axes.set_visible(False)
         figure.supxlabel("size of the hand-off (MB)", fontsize=9)
         figure.supylabel("slowdown (times the idle fabric)", fontsize=9)
-        _legend(figure, ran, study, 0 if beside else across + 1)
+        _legend(figure, policies, study, 0 if beside else across + 1)
     return Plot(
         "size",
         f"Slowdown against size, {bins} bins of equal count an alternative: marked {name(q)} of a "
-        "bin, pale its median; 1 is the same flow alone on an idle fabric.",
+        "bin, pale its median; 1 is the same flow alone on an idle fabric."
+        + told(len(fabrics), len(every), "fabrics")
+        + told(len(policies), len(each), "policies"),
         figure,
         ("fabric", "policy", "hand_offs", "size_mb", "slowdown_p50", f"slowdown_{name(q).lower()}"),
-        tuple(rows),
+        tuple(
+            (*key, len(held[key][0]) // bins, float(at) / 1e6, float(middle), float(tail))
+            for key in held
+            for at, middle, tail in points[key]
+        ),
     )
 
 

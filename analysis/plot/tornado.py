@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from analysis.loss import Loss, Losses, size, unserved
 from analysis.plot.style import INK, SERIES, Plot, blank, label, labels, styled
 from analysis.record import StudyManifest
+from analysis.shown import PANELS, ROWS, Alternative, shown, told
 from analysis.summary import MET, tail_name
 from analysis.wording import percent, times
 from topo.unit import PS_PER_MS
@@ -20,29 +21,49 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+_BARS = 8
+"""Bars of a loss, at most."""
+_ALL_BARS = 600
+"""Bars of a figure, at most, if it has more than one panel."""
 _ROOM = 1.45
 """How far the axis goes beyond the longest bar, for what is written at its end."""
 
 
-def tornado(every: Sequence[Losses], study: StudyManifest) -> Plot:
-    """The figure of the losses of `analysis.loss.losses`."""
-    fabrics = list(dict.fromkeys(mine.fabric for mine in every))
-    policies = [name for name in study.policies if any(m.policy == name for m in every)]
-    order = _order(every)
-    q = tail_name([mine.healthy for mine in every])
-    most = _most(every, study)
-    named, shown = labels(order, 40), labels(fabrics, 44)
+def tornado(
+    every: Sequence[Losses], study: StudyManifest, first: Sequence[Alternative] = ()
+) -> Plot:
+    """The figure of the losses of `analysis.loss.losses`.
+
+    Of very many losses the largest are drawn, and of designs those that come first in ``first``.
+    """
+    designs = {loss.row.fabric: mine.fabric for mine in every for loss in mine.each}
+    designs |= {mine.healthy.fabric: mine.fabric for mine in every}
+    asked = [(designs[fabric], policy) for fabric, policy in first if fabric in designs]
+    ran = {mine.policy for mine in every}
+    each = [policy for policy in study.policies if policy in ran]
+    policies = shown(each, (policy for _, policy in asked), _BARS)
+    whole = _order(every)
+    order = whole[:ROWS]
+    panels = max(1, min(PANELS, _ALL_BARS // (len(order) * len(policies))))
+    drawn = [mine for mine in every if mine.policy in policies]
+    fabrics = shown((mine.fabric for mine in drawn), (fabric for fabric, _ in asked), panels)
+    drawn = [mine for mine in drawn if mine.fabric in fabrics]
+    q = tail_name([mine.healthy for mine in drawn])
+    most = _most(drawn, study)
+    named, titles = labels(order, 40), labels(fabrics, 44)
     bar = 0.8 / len(policies)
     with styled():
         tall = max(0.3, 0.2 * len(policies)) * len(order)
         figure = blank(8.6, (tall + 0.85) * len(fabrics) + 0.8)
         grid = figure.subplots(len(fabrics), 1, sharex=True, squeeze=False)[:, 0]
         for axes, fabric in zip(grid, fabrics, strict=True):
-            mine = [one for one in every if one.fabric == fabric]
+            mine = [one for one in drawn if one.fabric == fabric]
             for one in mine:
                 series = policies.index(one.policy)
                 shift = (series - (len(policies) - 1) / 2) * bar
                 for loss in one.each:
+                    if loss.what not in order:
+                        continue
                     y = order.index(loss.what) + shift
                     _bar(axes, one, loss, y, bar, SERIES[series % len(SERIES)], most)
                 _whole(axes, one, SERIES[series % len(SERIES)])
@@ -50,7 +71,7 @@ def tornado(every: Sequence[Losses], study: StudyManifest) -> Plot:
             axes.set_ylim(len(order) - 0.45, -0.55)
             axes.set_xlim(0, most * _ROOM)
             axes.grid(visible=False, axis="y")
-            axes.set_title(f"{shown[fabric]}\n{_says(mine)}")
+            axes.set_title(f"{titles[fabric]}\n{_says(mine)}")
             if study.budget_ps is not None:
                 _budget(axes, study.budget_ps / PS_PER_MS)
         grid[-1].set_xlabel(f"{q} hand-off time (ms)")
@@ -60,7 +81,10 @@ def tornado(every: Sequence[Losses], study: StudyManifest) -> Plot:
         "losses",
         f"{q} hand-off time after each loss: a bar from that of the whole fabric (dotted) to that "
         "with the loss, the largest on top, with 95 % intervals; at its end how many times the "
-        "whole fabric's it is, and the share over budget.",
+        "whole fabric's it is, and the share over budget."
+        + (f" Shown are the worst {len(order)} of {len(whole)} losses." if whole[ROWS:] else "")
+        + told(len(fabrics), len(set(designs.values())), "fabrics")
+        + told(len(policies), len(each), "policies"),
         figure,
         (
             *("fabric", "policy", "lost", "max_flow_left", "healthy_tail_ms", "tail_ms"),

@@ -174,6 +174,10 @@ def _has_trace(scenario: Path) -> bool:
     return isinstance(requests, dict) and "trace" in requests
 
 
+_ROWS: Final = 48
+"""Rows of a table on the terminal, at most; the report has all."""
+
+
 def tell(place: Path, asserted: tuple[str, ...] = (), base: str | None = None) -> int:
     """Write the report of a results folder and print its table and verdict.
 
@@ -184,7 +188,7 @@ def tell(place: Path, asserted: tuple[str, ...] = (), base: str | None = None) -
 
     from analysis.record import read_study
     from analysis.report import write_report
-    from analysis.result import result
+    from analysis.result import ranked, result
     from analysis.table import table
     from kvfabric.progress import stages
 
@@ -199,7 +203,7 @@ def tell(place: Path, asserted: tuple[str, ...] = (), base: str | None = None) -
     console = Console()
     if not console.is_terminal:
         console = Console(width=100)
-    console.print(table(found.summaries, found.study.manifest))
+    console.print(table(found.summaries, found.study.manifest, ranked(found)))
     console.print(found.verdict.text(), markup=False, highlight=False)
     _requests(found)
     _decisions(found)
@@ -238,7 +242,7 @@ def _requests(found: "Result") -> None:
         return
     table = tallies(found.samples)
     if table.rows:
-        print_table(table.title + ", warm-up included", table.columns, table.rows)
+        print_table(table.title + ", warm-up included", table.columns, table.rows, most=_ROWS)
 
 
 def _policies(found: "Result", most: int = 30) -> None:
@@ -256,14 +260,16 @@ def _policies(found: "Result", most: int = 30) -> None:
     click.echo(SHORT + "\n")
 
 
-def _failures(found: "Result") -> None:
+def _failures(found: "Result", most: int = 4) -> None:
     """What failures of instances did to requests before, during and after, where there are any."""
     from analysis.failure import failures, short
     from kvfabric.table import print_table
 
     columns, tables = short(failures(found))
-    for alternative, rows in tables.items():
+    for alternative, rows in list(tables.items())[:most]:
         print_table(f"failures of instances: {alternative}", columns, rows)
+    if len(tables) > most:
+        click.echo(f"of {len(tables) - most} more alternatives: see the report")
 
 
 def _decisions(found: "Result") -> None:
@@ -273,7 +279,9 @@ def _decisions(found: "Result") -> None:
 
     told = table(found.summaries, found.study.manifest)
     if told.rows:
-        print_table("what to choose for which workload", told.columns, told.rows, wide=120)
+        print_table(
+            "what to choose for which workload", told.columns, told.rows, wide=120, most=_ROWS
+        )
 
 
 def _losses(found: "Result", most: int = 4) -> None:
@@ -298,9 +306,9 @@ def _tokens(found: "Result") -> None:
     given = (found.samples, found.study.manifest)
     costs, against = token_costs(*given), breakeven(*given)
     if costs.rows:
-        print_table("token cost", *short(costs), wide=120)
+        print_table("token cost", *short(costs), wide=120, most=_ROWS)
     if against.rows:
-        print_table("worth of disaggregating", against.columns, against.rows, wide=120)
+        print_table("worth of disaggregating", against.columns, against.rows, wide=120, most=_ROWS)
 
 
 def _cache(found: "Result") -> None:
@@ -310,7 +318,7 @@ def _cache(found: "Result") -> None:
 
     told = caching(found.samples)
     if told.rows:
-        print_table("prefix caches: what prompts found", *short(told))
+        print_table("prefix caches: what prompts found", *short(told), most=_ROWS)
 
 
 def _deeds(found: "Result") -> None:
@@ -320,7 +328,9 @@ def _deeds(found: "Result") -> None:
 
     told = deeds(found.samples)
     if told.rows:
-        print_table("what the policies did, mean counts a seed", told.columns, told.rows)
+        print_table(
+            "what the policies did, mean counts a seed", told.columns, told.rows, most=_ROWS
+        )
 
 
 def _latency(found: "Result") -> None:
@@ -330,7 +340,12 @@ def _latency(found: "Result") -> None:
 
     told = latency(found.samples)
     if told.rows:
-        print_table("what the latency of messages in steps costs a request", *short(told), wide=120)
+        print_table(
+            "what the latency of messages in steps costs a request",
+            *short(told),
+            wide=120,
+            most=_ROWS,
+        )
 
 
 def _read(asserted: tuple[str, ...]) -> "list[Assertion]":

@@ -185,7 +185,8 @@ def test_a_difference_by_hand_pairs_the_seeds(
         constant("a", "p", (1.0, 5.0, 9.0), make_rows, ask),
         constant("b", "p", (2.0, 6.0, 10.3), make_rows, ask),
     ]
-    (pair,) = compare_fabrics(parts).pairs
+    pair = compare_fabrics(parts).widest
+    assert pair is not None
     assert (pair.fast, pair.slow, pair.seeds, pair.over) == ("a", "b", 3, 1)
     # differences 1, 1 and 1.3: mean 1.1, sd 0.17321, t(2) = 4.30265, so half width 0.4303
     assert pair.ps.value == pytest.approx(1.1 * MS)
@@ -202,7 +203,8 @@ def test_more_pairs_need_wider_intervals(
         constant(name, "p", times, make_rows, ask)
         for name, times in (("a", (1.0, 5.0, 9.0)), ("b", (2.0, 6.0, 10.3)), ("c", (1.0, 5.0, 9.0)))
     ]
-    pair = next(p for p in compare_fabrics(parts).pairs if {p.fast, p.slow} == {"a", "b"})
+    pair = compare_fabrics(parts).widest
+    assert pair is not None
     # t(2) at 1 - 0.05 / 6 = 7.6488
     assert pair.ps.high - pair.ps.value == pytest.approx(7.6488 * 0.1 * MS, rel=1e-3)
 
@@ -217,7 +219,8 @@ def test_policies_are_compared_on_the_fabrics_that_both_ran(
         constant("b", "p", (100.0, 100.0), make_rows, ask),
         Sample("b", "q", (), (), (), "no groups"),
     ]
-    (pair,) = compare_policies(parts).pairs
+    pair = compare_policies(parts).widest
+    assert pair is not None
     assert (pair.fast, pair.slow, pair.over) == ("p", "q", 1)
     assert pair.ps.value == pytest.approx(1.0 * MS)
 
@@ -230,7 +233,8 @@ def test_hand_offs_that_never_end_keep_a_cell_out_of_the_comparison(
     broken = constant("b", "p", (1.0, 2.0), make_rows, ask)
     never = replace(broken.handoffs[0], duration=np.array([np.inf, 1.0]))
     broken = replace(broken, handoffs=(never, broken.handoffs[1]))
-    (pair,) = compare_fabrics([whole, broken]).pairs
+    pair = compare_fabrics([whole, broken]).widest
+    assert pair is not None
     assert pair.seeds == 1
 
 
