@@ -110,7 +110,9 @@ def test_many_designs_under_several_loads_are_drawn_as_those_that_come_first(
 
 def test_many_losses_are_drawn_as_the_worst(found: Result) -> None:
     row = found.summaries[0]
-    each = tuple(Loss(f"link {n}", replace(row, fabric=f"{n}"), None, 1.0) for n in range(ROWS + 3))
+    each = tuple(
+        Loss(f"link {n}", replace(row, fabric=f"{n}"), None, 1.0, 0) for n in range(ROWS + 3)
+    )
     plot = tornado([Losses("mesh", "random", row, each)], found.study.manifest)
     assert f"the worst {ROWS} of {ROWS + 3} losses." in plot.says
     assert len(plot.figure.axes[0].get_yticks()) == ROWS
