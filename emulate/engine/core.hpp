@@ -12,6 +12,7 @@
 
 #include <atomic>
 #include <memory>
+#include <thread>
 
 #include "core_barrier.hpp"
 #include "core_drain.hpp"
@@ -91,6 +92,9 @@ private:
         post = 25,
         flow_timers = 32
     };
+    // Of a send event: credits that a key could not tell when they were due; 0, the port may send.
+    static constexpr std::uint32_t late_credits = 1;
+
     enum class Cause { buffer, watchdog };
     // The longest time that a key can tell.
     static constexpr Time farthest = (Time{1} << (64 - stamp_shift)) - 2;
@@ -213,6 +217,7 @@ private:
     Bytes head_bytes(const CorePort& port, int priority) const;
     std::uint8_t with_credits(Worker& worker, CorePort& port, std::uint8_t classes);
     void repay(Worker& worker, CorePort& ingress, int priority, Bytes wire);
+    void send_credits(Worker& worker, CorePort& ingress, Time sent, std::uint32_t credits);
     void take_credits(Worker& worker, CoreNode& node, CorePort& port);
     void tell(Worker& worker, CorePort& port, std::uint64_t word);
 
@@ -238,7 +243,8 @@ private:
     void leave_trail(Worker& worker, const CorePort& port, int priority);
     Frame mark(Worker& worker, CorePort& port, Frame frame, Bytes queue);
     Frame mark_coming(Worker& worker, CorePort& out, Frame frame, int priority);
-    void drop(Worker& worker, CorePort& port, Frame frame, Bytes wire, Cause cause);
+    void drop(Worker& worker, CorePort& port, Frame frame, Bytes wire, Cause cause,
+              std::uint32_t turn = 0);
     void guard(Worker& worker, CoreNode& node, CorePort& port, int priority);
     void bark(Worker& worker, CoreNode& node, CorePort& port, int priority);
 

@@ -29,9 +29,17 @@ void Core::repay(Worker& worker, CorePort& ingress, int priority, Bytes wire) {
     Time sent = worker.now;
     if ((ingress.odd & faulty) != 0) sent = faults_[rest.fault].up(worker.now, rest.credit_flight);
     if (sent == never) return;
-    const auto blocks = static_cast<std::uint64_t>(credit_blocks(wire - preamble_and_gap));
-    tell(worker, ingress,
-         stamp(sent + rest.credit_flight) | static_cast<std::uint64_t>(priority) << 16 | blocks);
+    const auto blocks = static_cast<std::uint32_t>(credit_blocks(wire - preamble_and_gap));
+    const std::uint32_t credits = static_cast<std::uint32_t>(priority) << 16 | blocks;
+    if (sent + rest.credit_flight - epoch_ >= farthest) {
+        at(nodes_[ingress.node], sent, EventKind::send, ingress.id, late_credits + credits);
+    } else {
+        send_credits(worker, ingress, sent, credits);
+    }
+}
+
+void Core::send_credits(Worker& worker, CorePort& ingress, Time sent, std::uint32_t credits) {
+    tell(worker, ingress, stamp(sent + rest_[ingress.id].credit_flight) | credits);
 }
 
 // Credits that come back at one instant are taken in the order of (lane, blocks), each by itself.

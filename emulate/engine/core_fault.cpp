@@ -46,7 +46,7 @@ void Core::lose(Worker& worker, CorePort& port, Frame frame) {
     if (frame.shape() == Shape::last && delivers_next(frame)) --worker.ending;
     ++rest_[port.id].lost;
     ++worker.totals.drops_fault;
-    worker.facts.push_back({worker.now, flow_of(frame), false});
+    worker.facts.push_back({worker.now, 0, flow_of(frame), false});
     if (is_data(frame.shape())) worker.totals.bytes_dropped += wire_of(frame) - data_overhead;
 }
 

@@ -4,7 +4,6 @@
 #pragma once
 
 #include <array>
-#include <tuple>
 
 #include "blame.hpp"
 #include "dcqcn.hpp"
@@ -81,7 +80,7 @@ struct FlowMark {
     }
 };
 
-// A port has been stopped, or told to go on. Facts of one instant begin after others have ended.
+// A port has been stopped, or told to go on. Those of one instant and port stay as they came.
 struct StopFact {
     Time time = 0;
     bool begins = false;
@@ -89,20 +88,18 @@ struct StopFact {
     std::uint32_t port = 0;
     std::uint32_t cause = 0;
 
-    bool operator<(const StopFact& other) const {
-        return std::tie(time, begins, port, priority) <
-               std::tie(other.time, other.begins, other.port, other.priority);
-    }
+    bool operator<(const StopFact& other) const { return time < other.time; }
 };
 
 // A loss or a timeout of a flow: which timeouts were spurious follows once all of them are known.
 struct FlowFact {
     Time time = 0;
+    std::uint32_t turn = 0;  // among those of an instant: 0 of frames that come in, 1 + port of timers
     std::uint32_t flow = 0;
     bool timeout = false;
 
     bool operator<(const FlowFact& other) const {
-        return time != other.time ? time < other.time : timeout < other.timeout;
+        return time != other.time ? time < other.time : turn < other.turn;
     }
 };
 

@@ -338,7 +338,7 @@ void Core::expire_flow(Worker& worker, CoreNode& node, std::uint32_t flow) {
     if (sender.window.expire(worker.now, transport_.timeout)) {
         went_back(worker, sender);
         ++sender.timeouts;
-        worker.facts.push_back({worker.now, flow, true});
+        worker.facts.push_back({worker.now, 1 + sender.port, flow, true});
     }
     settle(worker, node, flow);
 }

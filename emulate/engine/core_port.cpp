@@ -20,6 +20,9 @@ void Core::handle(Worker& worker, CoreNode& node, CorePort& port, EventKind kind
     const std::uint32_t lane = take_timer(node).lane();
     if (kind == EventKind::drained) {
         drained(worker, node, port);
+    } else if (kind == EventKind::send && lane >= late_credits) {
+        --worker.totals.events;
+        send_credits(worker, port, worker.now, lane - late_credits);
     } else if (kind == EventKind::send) {
         if (rest_[port.id].wake <= worker.now) rest_[port.id].wake = never;
         look(worker, node, port);

@@ -248,7 +248,8 @@ std::uint64_t Core::horizon(const Outlook& outlook, NodeClass of) const {
 
 // Counts keys and what is in flight from another instant on: at most the next event's.
 void Core::rebase(Time epoch) {
-    const std::uint64_t shift = stamp(epoch);
+    // After a longer break than a key can tell all that is known lies in the past.
+    const std::uint64_t shift = epoch - epoch_ < farthest ? stamp(epoch) : idle_key;
     const auto moved = [shift](std::uint64_t word) { return word < shift ? 0 : word - shift; };
     const auto move_key = [&](std::uint64_t& word) {
         if (!idle(word)) word = moved(word);
@@ -300,7 +301,7 @@ void Core::gather() {
         if (flow.lost == flow.lost_before) ++flow.spurious;
         flow.lost_before = flow.lost;
     }
-    std::sort(stops.begin(), stops.end());
+    std::stable_sort(stops.begin(), stops.end());
     for (const StopFact& fact : stops) {
         if (fact.begins) {
             observation_.pauses.begin(fact.port, fact.priority, fact.cause, fact.time);

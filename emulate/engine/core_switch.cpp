@@ -238,7 +238,7 @@ void Core::guard(Worker& worker, CoreNode& node, CorePort& port, int priority) {
     watchdog.watch(worker.now, ((port.paused & port.backlog) >> priority & 1) != 0);
     if ((rest.watch_due & bit(priority)) != 0 || watchdog.next() == never) return;
     rest.watch_due |= bit(priority);
-    at(node, watchdog.next(), EventKind::timer, port.id,
+    at(node, std::max(worker.now, watchdog.next()), EventKind::timer, port.id,
        watch + static_cast<std::uint32_t>(priority));
 }
 
@@ -250,7 +250,7 @@ void Core::bark(Worker& worker, CoreNode& node, CorePort& port, int priority) {
         while (!port.queues[priority].empty()) {
             const auto [frame, wire, behind] = dequeue(worker, port, priority);
             depart(worker, node, port, priority, static_cast<std::uint16_t>(frame.stamp()), wire);
-            drop(worker, port, frame, wire, Cause::watchdog);
+            drop(worker, port, frame, wire, Cause::watchdog, 1 + port.id);
         }
     }
     guard(worker, node, port, priority);
@@ -272,7 +272,9 @@ Frame Core::mark(Worker& worker, CorePort& port, Frame frame, Bytes queue) {
 }
 
 // The frame is gone. For want of memory in a lossless class, that is an error of the run.
-void Core::drop(Worker& worker, CorePort& port, Frame frame, Bytes wire, Cause cause) {
+// Its turn among the facts of the instant is that of the event.
+void Core::drop(Worker& worker, CorePort& port, Frame frame, Bytes wire, Cause cause,
+                std::uint32_t turn) {
     ++rest_[port.id].drops;
     if (frame.shape() == Shape::last && delivers(port)) --worker.ending;
     const bool lossless = (discipline_.lossless >> frame.priority() & 1) != 0;
@@ -281,7 +283,7 @@ void Core::drop(Worker& worker, CorePort& port, Frame frame, Bytes wire, Cause c
     } else {
         ++(lossless ? worker.totals.drops_lossless : worker.totals.drops_buffer);
     }
-    worker.facts.push_back({worker.now, flow_of(frame), false});
+    worker.facts.push_back({worker.now, turn, flow_of(frame), false});
     if (is_data(frame.shape())) worker.totals.bytes_dropped += wire - data_overhead;
 }
 

@@ -130,7 +130,6 @@ protected:
     void resume_if_under(std::uint32_t ingress, int priority);
     void refresh_pause(std::uint32_t port, int priority);
     void start_pause(std::uint32_t port);
-    void sent_pause(std::uint32_t port);
     void hear(std::uint32_t port, const PauseFrame& frame, Time in);
     void obey(std::uint32_t port);
     void stop(std::uint32_t port, int priority, Time pause);

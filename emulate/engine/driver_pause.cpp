@@ -45,26 +45,22 @@ void Driver::start_pause(std::uint32_t port_id) {
     port.busy = true;
     port.pausing = true;
     port.began = now_;
-    port.telling = {port.notify, {}};
+    PauseFrame frame{port.notify, {}};
     for (int priority = 0; priority < 8; ++priority) {
         const bool stops = port.stops[slot(priority)].stopped();
         if (stops || (port.storming & bit(priority)) != 0) {
-            port.telling.quanta[slot(priority)] = most_quanta;
+            frame.quanta[slot(priority)] = most_quanta;
         }
     }
     port.notify = 0;
     ++totals_.pause_frames;
-    at(serialise(port, pause_wire), EventKind::sent, port_id, 0);
-}
-
-// A pause frame does not wait for the pipeline: it may be in before the frames sent before it.
-void Driver::sent_pause(std::uint32_t port_id) {
-    Port& port = ports_[port_id];
-    port.pausing = false;
-    port.sent_bytes += pause_wire;
-    const Time in = now_ + fabric_.delay[port_id];
-    if (port.fault >= 0 && faults_[slot(port.fault)].down(port.began, in)) return;
-    tell(port_id, port.telling, in);
+    const Time end = serialise(port, pause_wire);
+    at(end, EventKind::sent, port_id, 0);
+    // It does not wait for the pipeline: it may be in before the frames sent before it. It is told
+    // of now, so that it comes first among the events of its instant even where its way takes none.
+    const Time in = end + fabric_.delay[port_id];
+    if (port.fault >= 0 && faults_[slot(port.fault)].down(now_, in)) return;
+    tell(port_id, frame, in);
 }
 
 // A pause frame's last bit is in at some instant: it takes effect after the response time.

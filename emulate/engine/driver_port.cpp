@@ -78,7 +78,8 @@ void Driver::sent(std::uint32_t port_id) {
     port.busy_time += now_ - port.began;
     ++port.sent_packets;
     if (port.pausing) {
-        sent_pause(port_id);
+        port.pausing = false;
+        port.sent_bytes += pause_wire;
     } else {
         const Packet& packet = packets_[port.serving];
         port.serving = none;

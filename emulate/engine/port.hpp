@@ -46,7 +46,6 @@ struct Port {
     bool pausing = false;  // the frame in service is a pause frame
     std::int32_t fault = -1;  // of the link in this direction, -1 when none
     std::uint8_t storming = 0;  // priorities that are told to stop whatever the buffer says
-    PauseFrame telling;  // in service
     std::vector<PauseFrame> heard;  // that have not taken effect
     std::array<Queue, 8> queue;
     Scheduler scheduler;

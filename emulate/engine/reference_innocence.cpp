@@ -43,13 +43,15 @@ std::uint32_t Reference::fullest(std::uint32_t ingress, int priority) const {
     for (std::uint32_t p = first; p < end; ++p) {
         const Port& port = ports_[p];
         Bytes held = 0;
-        const auto count = [&](PacketId id) {
-            const Packet& packet = packets_[id];
-            if (packet.priority == priority && packet.ingress == ingress) held += packet.wire;
+        const auto count = [&](const Packet& packet, std::uint32_t came_by) {
+            if (packet.priority == priority && came_by == ingress) held += packet.wire;
         };
-        if (port.serving != none) count(port.serving);
+        // where the next node cuts through, the frame in service is there already, too
+        if (port.serving != none) count(packets_[port.serving], port.came_by);
         const PacketList& list = port.queue[static_cast<std::size_t>(priority)].list;
-        for (PacketId id = list.head(); id != none; id = packets_[id].next) count(id);
+        for (PacketId id = list.head(); id != none; id = packets_[id].next) {
+            count(packets_[id], packets_[id].ingress);
+        }
         if (held > most) {
             most = held;
             most_of = p;

@@ -19,7 +19,7 @@ public:
 
     bool dropping() const { return dropping_; }
 
-    // When it wants to be asked again.
+    // When it wants to be asked again; that may be over already.
     Time next() const {
         if (dropping_) return last_stop_ + restore_;
         return since_ == never ? never : since_ + detect_;
