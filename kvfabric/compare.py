@@ -130,8 +130,10 @@ def run_study(
             share = (len(jobs) - len(missing) + done) / len(jobs)
             if requests:
                 share = 1 - (1 - steps / requests) * len(missing) / len(jobs)
-            cells = f"{len(jobs) - len(missing) + done}/{len(jobs)} cells"
-            progress(share, f"{cells}, {steps:,} requests served" if requests else cells)
+            ended = len(jobs) - len(missing) + done
+            note = f"{ended}/{len(jobs)} cells"
+            # until the first cell ends; later they would be told apart from those of a run before
+            progress(share, f"{note}, {steps:,} requests" if requests and not ended else note)
 
         if missing:
             if line := foretold(missing, processes):

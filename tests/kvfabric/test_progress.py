@@ -10,7 +10,7 @@ from kvfabric import progress
 from kvfabric.cli import main
 from kvfabric.compare import CellWork, jobs_of
 from kvfabric.load import load
-from kvfabric.progress import stages, under
+from kvfabric.progress import fitted, stages, under
 
 SCENARIO = """\
 name: tiny
@@ -36,6 +36,31 @@ def test_a_long_command_says_what_it_is_at(capsys, monkeypatch):
         under(tell, "torus")("routes")
         time.sleep(0.2)
     assert capsys.readouterr().err == "topo show: torus: routes, 0 s so far\n"
+
+
+@pytest.mark.parametrize("what", ["a", "leaf-spine against torus and everything else"])
+@pytest.mark.parametrize("note", ["16/36 cells", "0/1,600 cells, 12,000 requests"])
+def test_a_line_of_progress_fits_a_terminal_and_keeps_its_times(what: str, note: str) -> None:
+    told = f"44 %  {note}, 12 min gone, 1 h 48 min left"
+    name, bar, kept = fitted(what, told, 80)
+    assert kept == told
+    assert bar >= 10
+    assert len(name) + 1 + bar + 1 + len(told) <= 80
+
+
+def test_progress_is_rounded_down_and_counts_time_from_the_first_work_of_this_command(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = 0.0
+    monkeypatch.setattr(progress.time, "monotonic", lambda: now)
+    with progress.progress("study", 1.0) as tick:
+        for now, done in ((100.0, 0.5), (200.0, 0.51), (300.0, 0.999)):
+            tick(done, f"at {now:.0f}")
+    assert capsys.readouterr().err.splitlines() == [
+        "study: 50%  at 100",
+        "study: 51%  at 200, 1 h 22 min left",
+        "study: 99%  at 300, 0 s left",
+    ]
 
 
 def test_a_failing_command_stops_talking(capsys, monkeypatch):
