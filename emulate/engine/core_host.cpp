@@ -295,6 +295,8 @@ void Core::receive_data(Worker& worker, CoreNode& node, Frame frame) {
     CoreSender& sender = senders_[flow];
     if (sender.window.done()) {
         if (sender.done < 0) sender.done = worker.now;
+        // It may have been in line to send something again.
+        pull(worker, node, ports_[sender.port]);
         return;
     }
     Pairs pairs{*this};

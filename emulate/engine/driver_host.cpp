@@ -271,6 +271,8 @@ void Driver::settle(std::uint32_t flow_id) {
     Flow& flow = flows_[flow_id];
     if (flow.sender.done()) {
         if (flow.sender_done < 0) flow.sender_done = now_;
+        // It may have been in line to send something again.
+        transmit(paths_[flow.path]);
         return;
     }
     const std::uint32_t port_id = paths_[flow.path];

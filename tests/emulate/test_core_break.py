@@ -73,6 +73,18 @@ def test_engines_agree_over_long_breaks(lab, gaps, kind, drawn):
     same(fabric, Discipline(), transport, lab.flows(*rows), sum(gaps) + S, tick_ps=S)
 
 
+@pytest.mark.parametrize("gbps", [100, 3_600])
+def test_what_waits_to_be_sent_again_leaves_its_line_when_it_is_acknowledged(lab, gbps):
+    fabric = lab.star(3, gbps, delay=25_000, latency=10 * US)
+    transport = Transport(
+        kind="infiniband", control="none", credits=10_000, rto_ps=10 * US, ack_message=True,
+        issue_ps=200_000, mtu=9_000,
+    )  # fmt: skip
+    rows = lab.flows((3, 1, 42_487, 0), (3, 1, 233, 0))
+    rows["descriptors"] = 1, 7
+    same(fabric, Discipline(), transport, rows, 1_000 * US)
+
+
 @pytest.mark.parametrize("until", [17, 20, 100])
 def test_credits_wait_for_a_link_that_is_down_for_long(lab, until):
     fabric = lab.star(2)
