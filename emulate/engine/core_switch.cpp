@@ -238,7 +238,7 @@ void Core::guard(Worker& worker, CoreNode& node, CorePort& port, int priority) {
     watchdog.watch(worker.now, ((port.paused & port.backlog) >> priority & 1) != 0);
     if ((rest.watch_due & bit(priority)) != 0 || watchdog.next() == never) return;
     rest.watch_due |= bit(priority);
-    at(node, std::max(worker.now, watchdog.next()), EventKind::timer, port.id,
+    at(node, watchdog.next(), EventKind::timer, port.id,
        watch + static_cast<std::uint32_t>(priority));
 }
 

@@ -78,8 +78,7 @@ void Driver::guard(std::uint32_t port_id, int priority) {
     watchdog.watch(now_, ((port.paused & port.backlog) >> priority & 1) != 0);
     if (port.watch_due[slot(priority)] || watchdog.next() == never) return;
     port.watch_due[slot(priority)] = true;
-    at(std::max(now_, watchdog.next()), EventKind::timer, port_id,
-       watch + static_cast<std::uint32_t>(priority));
+    at(watchdog.next(), EventKind::timer, port_id, watch + static_cast<std::uint32_t>(priority));
 }
 
 // The watchdog gives a queue up, or takes it back.

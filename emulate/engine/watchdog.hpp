@@ -6,6 +6,8 @@
 // pfcwd/main.py; there the state is polled, here the times are exact).
 #pragma once
 
+#include <algorithm>
+
 #include "time.hpp"
 
 namespace kvfabric {
@@ -19,7 +21,7 @@ public:
 
     bool dropping() const { return dropping_; }
 
-    // When it wants to be asked again; that may be over already.
+    // When it wants to be asked again.
     Time next() const {
         if (dropping_) return last_stop_ + restore_;
         return since_ == never ? never : since_ + detect_;
@@ -42,6 +44,8 @@ public:
         if (now < next()) return Verdict::none;
         dropping_ = !dropping_;
         since_ = never;
+        // It may be long since the last XOFF took effect: not before now.
+        last_stop_ = std::max(last_stop_, now - restore_);
         return dropping_ ? Verdict::drop : Verdict::restore;
     }
 
