@@ -77,6 +77,11 @@ def at(where: Mapping[str, Condition], fabric: str) -> Condition:
     return where.get(fabric, Condition(fabric))
 
 
+def named(row: Summary, where: Mapping[str, Condition]) -> str:
+    """Design and policy of a row, for a sentence."""
+    return f"{at(where, row.fabric).design} with {row.policy}"
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Case:
     """A design under all its conditions, in the study's order; ``worst`` has its numbers."""
@@ -85,6 +90,11 @@ class Case:
     policy: str
     rows: tuple[Summary, ...]
     worst: Summary
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """Design and policy."""
+        return self.design, self.policy
 
     @property
     def verdict(self) -> str:
@@ -110,7 +120,7 @@ def cases(rows: Sequence[Summary], where: Mapping[str, Condition]) -> list[Case]
     held: dict[tuple[str, str], list[Summary]] = {}
     for row in rows:
         held.setdefault((at(where, row.fabric).design, row.policy), []).append(row)
-    return [Case(*key, tuple(mine), max(mine, key=_badness)) for key, mine in held.items()]
+    return [Case(*key, tuple(mine), max(mine, key=badness)) for key, mine in held.items()]
 
 
 def everywhere(where: Mapping[str, Condition]) -> str:
@@ -125,7 +135,7 @@ def everywhere(where: Mapping[str, Condition]) -> str:
     return " and".join(told)
 
 
-def _badness(row: Summary) -> tuple[int, float, float]:
+def badness(row: Summary) -> tuple[int, float, float]:
     """What ran ranks by its share over budget and its tail; what did not comes last."""
     if row.over is None:
         return (0, 0.0, 0.0)

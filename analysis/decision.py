@@ -11,10 +11,19 @@ from math import isfinite
 
 from analysis.breakdown import Breakdown
 from analysis.choice import choice, cost, nearest
-from analysis.condition import Case, Condition, at, cases, conditions
+from analysis.condition import Case, Condition, at, cases, conditions, named
 from analysis.record import StudyManifest
 from analysis.summary import Summary, tail_name
-from analysis.wording import NONE, count, duration, duration_span, money, percent, share_span
+from analysis.wording import (
+    NONE,
+    count,
+    duration,
+    duration_span,
+    listed,
+    money,
+    percent,
+    share_span,
+)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -88,7 +97,7 @@ def sentence(rows: Sequence[Summary], study: StudyManifest) -> str:
         return ""
     held: dict[str, list[str]] = {}
     for one in found:
-        name = _design(one.chosen, where) if one.chosen is not None else "none"
+        name = named(one.chosen, where) if one.chosen is not None else "none"
         held.setdefault(name, []).append(one.workload)
     if len(held) == 1:
         (name,) = held
@@ -104,24 +113,17 @@ def always(found: Sequence[Decision]) -> list[tuple[str, str]]:
     met: dict[tuple[str, str], int] = {}
     for one in found:
         for case in one.cases:
-            key = (case.design, case.policy)
-            met[key] = met.get(key, 0) + case.passes
+            met[case.key] = met.get(case.key, 0) + case.passes
     return [key for key, times in met.items() if times == len(found)]
 
 
 def _told(one: Decision, where: Mapping[str, Condition]) -> str:
     if one.chosen is not None:
-        return _design(one.chosen, where)
+        return named(one.chosen, where)
     if one.closest is None:
         return "nothing has run"
-    return f"none is shown to meet it; closest {_design(one.closest, where)}"
-
-
-def _design(row: Summary, where: Mapping[str, Condition]) -> str:
-    return f"{at(where, row.fabric).design} with {row.policy}"
+    return f"none is shown to meet it; closest {named(one.closest, where)}"
 
 
 def _listed(workloads: Sequence[str], most: int = 4) -> str:
-    if len(workloads) > most:
-        return count(len(workloads), "workload")
-    return " and ".join(part for part in (", ".join(workloads[:-1]), workloads[-1]) if part)
+    return listed(workloads) if len(workloads) <= most else count(len(workloads), "workload")

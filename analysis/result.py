@@ -7,7 +7,7 @@ from pathlib import Path
 from analysis.baseline import base_of
 from analysis.blame import Blame, blame
 from analysis.choice import nearest
-from analysis.condition import conditions
+from analysis.condition import badness, conditions
 from analysis.movement import Movement
 from analysis.record import FabricFact, Study
 from analysis.service import offered_per_s
@@ -72,16 +72,11 @@ def ranked(found: Result) -> list[tuple[str, str]]:
     """Fabric and policy of all alternatives, those that a reader looks for in front: the choice or
     what comes closest, then in turn the one with the least and the one with the most over budget;
     equals by their tails. What has not run comes last."""
-    ran = sorted((row for row in found.summaries if row.over is not None), key=_badness)
+    ran = sorted((row for row in found.summaries if row.over is not None), key=badness)
     ends = [row for pair in zip(ran, reversed(ran), strict=True) for row in pair]
     chosen = [(sample.fabric, sample.policy) for sample in closest(found)]
     keys = [(row.fabric, row.policy) for row in (*ends, *found.summaries)]
     return list(dict.fromkeys(chosen + keys))
-
-
-def _badness(row: Summary) -> tuple[float, float]:
-    over = row.over.value if row.over is not None else 0.0
-    return over, row.tail.value if row.tail is not None else row.median
 
 
 def watched(found: Result, most: int = 4) -> list[Sample]:

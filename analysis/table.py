@@ -36,21 +36,26 @@ def table(
     return _list(rows, title, first)
 
 
-def _matrix(
-    rows: Sequence[Summary], study: StudyManifest, title: str, first: Sequence[Alternative]
-) -> "Table":
+def _empty(title: str, *, collapse_padding: bool = False) -> "Table":
     from rich import box
     from rich.table import Table
-    from rich.text import Text
 
-    made = Table(
+    return Table(
         title=title,
         title_justify="left",
         caption_justify="left",
         box=box.SIMPLE_HEAD,
         pad_edge=False,
-        collapse_padding=True,
+        collapse_padding=collapse_padding,
     )
+
+
+def _matrix(
+    rows: Sequence[Summary], study: StudyManifest, title: str, first: Sequence[Alternative]
+) -> "Table":
+    from rich.text import Text
+
+    made = _empty(title, collapse_padding=True)
     made.add_column("fabric", overflow="fold", max_width=20)
     for policy in study.policies:
         made.add_column(Text(policy), overflow="fold", max_width=15)
@@ -80,17 +85,9 @@ def _cell(row: Summary) -> "Text":
 
 
 def _list(rows: Sequence[Summary], title: str, first: Sequence[Alternative]) -> "Table":
-    from rich import box
-    from rich.table import Table
     from rich.text import Text
 
-    made = Table(
-        title=title,
-        title_justify="left",
-        caption_justify="left",
-        box=box.SIMPLE_HEAD,
-        pad_edge=False,
-    )
+    made = _empty(title)
     for column in ("fabric", "policy", "cost", "result"):
         made.add_column(column, overflow="fold", max_width=34)
     some = rows_shown(rows, first)

@@ -12,7 +12,7 @@ import numpy as np
 
 from analysis import backlog, breakeven, decision, loss, lossless, sweep, warmup
 from analysis.choice import choice, cost, nearest
-from analysis.condition import Condition, at, cases, conditions, everywhere
+from analysis.condition import Condition, at, cases, conditions, everywhere, named
 from analysis.interval import needed
 from analysis.matter import fabric_matters, policy_matters
 from analysis.record import Study, StudyManifest
@@ -34,6 +34,7 @@ from analysis.wording import (
     count,
     duration,
     duration_span,
+    listed,
     money,
     name,
     percent,
@@ -112,7 +113,7 @@ def _headline(rows: Sequence[Summary], chosen: Summary | None, manifest: StudyMa
     if chosen is not None:
         price = cost(chosen)
         of_cost = f", {money(price)}" if isfinite(price) else ""
-        told = f"Cheapest that meets {asked}: {_design(chosen, where)}{of_cost}."
+        told = f"Cheapest that meets {asked}: {named(chosen, where)}{of_cost}."
         return f"{told} {_found(chosen, where, manifest)}"
     ran = [case for case in cases(rows, where) if case.worst.over is not None]
     if not ran and any(row.seeds for row in rows):
@@ -126,12 +127,8 @@ def _headline(rows: Sequence[Summary], chosen: Summary | None, manifest: StudyMa
     often = f", in {mine.met} of {len(mine.rows)} cases" if len(mine.rows) > 1 else ""
     return (
         f"{first} {asked}: {failed} of {len(ran)} fail, {len(ran) - failed} undecided. Closest: "
-        f"{_design(best, where)}{often}. {_found(best, where, manifest)}"
+        f"{named(best, where)}{often}. {_found(best, where, manifest)}"
     )
-
-
-def _design(row: Summary, where: Mapping[str, Condition]) -> str:
-    return f"{at(where, row.fabric).design} with {row.policy}"
 
 
 def _found(row: Summary, where: Mapping[str, Condition], manifest: StudyManifest) -> str:
@@ -303,14 +300,9 @@ def _twins(study: Study) -> list[str]:
             if len(group) > 1:
                 alike.setdefault(tuple(group), []).append(fabric)
     return [
-        f"{_all(group)} made the same choices on {_all(fabrics)}: one result, not {len(group)}."
+        f"{listed(group)} made the same choices on {listed(fabrics)}: one result, not {len(group)}."
         for group, fabrics in alike.items()
     ]
-
-
-def _all(names: Sequence[str]) -> str:
-    """``a``, ``a and b``, ``a, b and c``."""
-    return " and ".join(part for part in (", ".join(names[:-1]), names[-1]) if part)
 
 
 def _evidence(rows: Sequence[Summary]) -> str:

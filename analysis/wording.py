@@ -4,6 +4,7 @@ An infinite duration is one that did not finish; an infinite end of an interval 
 data does not bound.
 """
 
+from collections.abc import Sequence
 from math import inf, isnan
 
 from analysis.interval import Estimate
@@ -135,3 +136,12 @@ def more_seeds(number: int | None) -> str:
     if number is None:
         return ""
     return f"; {count(number, 'more seed')} would separate these two if the difference stays"
+
+
+def listed(names: Sequence[str]) -> str:
+    """Some names in a sentence.
+
+    >>> listed(["a"]), listed(["a", "b"]), listed(["a", "b", "c"])
+    ('a', 'a and b', 'a, b and c')
+    """
+    return " and ".join(part for part in (", ".join(names[:-1]), names[-1]) if part)

@@ -6,11 +6,13 @@ share over budget of its worst case there.
 
 from collections.abc import Sequence
 from math import isfinite
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from analysis.condition import Case
 from analysis.decision import Decision, always
 from analysis.plot.style import GREY, INK, STANDING, Plot, blank, label, labels, styled
+from analysis.shown import PANELS
+from analysis.shown import shown as some_of
 from analysis.summary import tail_name
 from analysis.wording import count, duration, percent
 from topo.unit import PS_PER_MS
@@ -18,14 +20,11 @@ from topo.unit import PS_PER_MS
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-_MOST: Final = 24
-
 
 def decision(found: Sequence[Decision]) -> Plot:
     """The figure of the decisions of `analysis.decision.decisions`."""
-    every = list(dict.fromkeys((c.design, c.policy) for one in found for c in one.cases))
-    rank = {key: place for place, key in enumerate(sorted(every, key=lambda k: _merit(found, k)))}
-    designs = [key for key in every if rank[key] < _MOST]
+    merit = _merit(found)
+    designs = some_of(merit, sorted(merit, key=lambda key: merit[key], reverse=True), PANELS)
     names = [f"{design} with {policy}" for design, policy in designs]
     shown = labels(names, 46)
     across = labels([one.workload for one in found], 22)
@@ -34,7 +33,7 @@ def decision(found: Sequence[Decision]) -> Plot:
         figure = blank(max(6.4, 3.4 + 1.5 * len(found)), 1.5 + 0.42 * len(designs))
         axes = figure.subplots()
         for column, one in enumerate(found):
-            held = {(case.design, case.policy): case for case in one.cases}
+            held = {case.key: case for case in one.cases}
             for row, key in enumerate(designs):
                 if key in held:
                     _field(axes, column, row, held[key], one.chooses(held[key]))
@@ -48,7 +47,7 @@ def decision(found: Sequence[Decision]) -> Plot:
         for spine in axes.spines.values():
             spine.set_visible(False)
         axes.set_title(f"{_says(found)}\n{q} hand-off time, share over budget", pad=10)
-    left = len(every) - len(designs)
+    left = len(merit) - len(designs)
     rest = f" {count(left, 'more design')}: see the CSV." if left > 0 else ""
     return Plot(
         "decision",
@@ -64,10 +63,14 @@ def decision(found: Sequence[Decision]) -> Plot:
     )
 
 
-def _merit(found: Sequence[Decision], key: tuple[str, str]) -> tuple[int, int]:
-    """Chosen most often first, then what meets the budget most often."""
-    mine = [(one, c) for one in found for c in one.cases if (c.design, c.policy) == key]
-    return -sum(one.chooses(c) for one, c in mine), -sum(c.passes for _, c in mine)
+def _merit(found: Sequence[Decision]) -> dict[tuple[str, str], tuple[int, int]]:
+    """For how many workloads each design is chosen, and under how many it meets the budget."""
+    merit: dict[tuple[str, str], tuple[int, int]] = {}
+    for one in found:
+        for case in one.cases:
+            chosen, met = merit.get(case.key, (0, 0))
+            merit[case.key] = chosen + one.chooses(case), met + case.passes
+    return merit
 
 
 def _field(axes: "Axes", column: int, row: int, case: Case, chosen: bool) -> None:
@@ -96,7 +99,7 @@ def _field(axes: "Axes", column: int, row: int, case: Case, chosen: bool) -> Non
 
 def _says(found: Sequence[Decision]) -> str:
     """What to see."""
-    names = {(c.design, c.policy) for one in found for c in one.cases if one.chooses(c)}
+    names = {case.key for one in found for case in one.cases if one.chooses(case)}
     unmet = sum(one.chosen is None for one in found)
     if unmet:
         return f"{count(unmet, 'workload')} of {len(found)} without a design that meets the budget"
@@ -115,7 +118,7 @@ def _row(one: Decision, case: Case) -> tuple[object, ...]:
     tail, over, facts = worst.tail, worst.over, worst.facts
     ends = (tail.value, tail.low, tail.high) if tail is not None else (None,) * 3
     return (
-        *(one.workload, case.design, case.policy, case.verdict, one.chooses(case)),
+        *(one.workload, *case.key, case.verdict, one.chooses(case)),
         facts.cost_usd if facts is not None else None,
         *(None if end is None else end / PS_PER_MS for end in ends),
         over.value if over is not None else None,

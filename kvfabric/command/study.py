@@ -14,6 +14,7 @@ from topo.error import KvfabricError
 
 if TYPE_CHECKING:
     from analysis.assertion import Assertion
+    from analysis.breakdown import Breakdown
     from analysis.result import Result
 
 _OPTIONS: Final = (
@@ -228,8 +229,7 @@ def _blame(found: "Result", most: int = 4) -> None:
 
     rows = short(told_blames(found, most))
     print_table("what made the slowest hand-offs slow", COLUMNS, rows)
-    if len(found.blames) > most:
-        click.echo(f"of {len(found.blames) - most} more alternatives: see the report")
+    _more(len(found.blames) - most)
 
 
 def _requests(found: "Result") -> None:
@@ -260,16 +260,28 @@ def _policies(found: "Result", most: int = 30) -> None:
     click.echo(SHORT + "\n")
 
 
-def _failures(found: "Result", most: int = 4) -> None:
+def _failures(found: "Result") -> None:
     """What failures of instances did to requests before, during and after, where there are any."""
-    from analysis.failure import failures, short
+    from analysis.failure import failures
+
+    _each("failures of instances", failures(found))
+
+
+def _each(title: str, told: "Breakdown", wide: int = 100, most: int = 4) -> None:
+    """A table of its own for each of the first alternatives."""
+    from analysis.failure import short
     from kvfabric.table import print_table
 
-    columns, tables = short(failures(found))
+    columns, tables = short(told)
     for alternative, rows in list(tables.items())[:most]:
-        print_table(f"failures of instances: {alternative}", columns, rows)
-    if len(tables) > most:
-        click.echo(f"of {len(tables) - most} more alternatives: see the report")
+        print_table(f"{title}: {alternative}", columns, rows, wide=wide)
+    _more(len(tables) - most)
+
+
+def _more(left: int) -> None:
+    """Where the alternatives are that the terminal leaves out."""
+    if left > 0:
+        click.echo(f"of {left} more alternatives: see the report")
 
 
 def _decisions(found: "Result") -> None:
@@ -284,17 +296,11 @@ def _decisions(found: "Result") -> None:
         )
 
 
-def _losses(found: "Result", most: int = 4) -> None:
+def _losses(found: "Result") -> None:
     """What each loss of a link or switch does to the tail, where losses are compared."""
-    from analysis.failure import short
     from analysis.loss import table
-    from kvfabric.table import print_table
 
-    columns, tables = short(table(found.samples, found.summaries, found.study.manifest))
-    for alternative, rows in list(tables.items())[:most]:
-        print_table(f"losses, N-1: {alternative}", columns, rows, wide=120)
-    if len(tables) > most:
-        click.echo(f"of {len(tables) - most} more alternatives: see the report")
+    _each("losses, N-1", table(found.samples, found.summaries, found.study.manifest), wide=120)
 
 
 def _tokens(found: "Result") -> None:
