@@ -1,8 +1,9 @@
 """How long the packets of a study will take, told before they move where that is some minutes.
 
-An estimate by what is known before. Hand-offs: the prompts' KV bytes, cut at the MTU, over the mean
-number of links between prefill and decode instances, with an ACK every so many packets; prompts
-that no decode instance can hold do not move, and colocated instances hand nothing over. A pool of
+An estimate by what is known before. Hand-offs: the prompts' flows, with copies for decode ranks
+that hold the same, cut into descriptors and at the MTU, over the mean number of links between
+prefill and decode instances, with an ACK every so many packets; prompts that no decode instance can
+hold, and those without output, do not move, and colocated instances hand nothing over. A pool of
 prefix blocks: whatever an open run's prompts consist of is written or read once, as if instances
 kept none of it. Background traffic: the bursts planned until the last hand-off, as many as the
 hosts can send and receive and the way lets follow each other. That end is when the last prompt is
@@ -13,6 +14,7 @@ network, and what is beside, moves on to the last answer. What is left out is to
 estimate.
 """
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -21,7 +23,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from emulate.ideal import ideal_ps
+from emulate.ideal import frames, ideal_ps
 from kvfabric.build import Stage
 from kvfabric.cache import pooled
 from kvfabric.demand import demand_of
@@ -33,7 +35,9 @@ from kvfabric.scenario import Scenario
 from topo.unit import PS_PER_S
 from traffic.background import Source
 from traffic.cache.lookup import block_bytes
-from traffic.instance import Pool
+from traffic.handoff.flow import flows
+from traffic.handoff.layer import all_layers, chunks
+from traffic.instance import Deployment, Pool
 from traffic.policy.registry import kind_of
 from traffic.request import Prefix, RequestTable
 from traffic.source.crowd import Users
@@ -42,6 +46,9 @@ HOPS_PER_S: Final = 10_000_000
 """Packet-hops a second and process: half of what an idle processor does (docs/packet-core.md)."""
 
 _TOLD_FROM_S: Final = 180
+
+_LENGTHS: Final = 33
+"""Prompts whose packets are counted; between their lengths packets grow with the tokens."""
 
 
 def foretold(jobs: Sequence[CellJob], processes: int) -> str | None:
@@ -88,11 +95,12 @@ def left_out(scenario: Scenario) -> list[str]:
 
 @dataclass(frozen=True)
 class _Asked:
-    """The prompts of a cell, each with its model and, of an open run, its prefix blocks; and when
-    the last hand-off and the last answer end at about."""
+    """The prompts of a cell, each with its model, whether it has output and, of an open run, its
+    prefix blocks; and when the last hand-off and the last answer end at about."""
 
     model: NDArray[np.int64]
     tokens: NDArray[np.int64]
+    goes_on: NDArray[np.bool_]
     end_ps: float
     answered_ps: float
     prefix: Prefix | None = None
@@ -112,7 +120,7 @@ def packet_hops(job: CellJob) -> int:
     last_ps = asked.answered_ps if _looks(scenario) else asked.end_ps
     end_ps = min(round(last_ps), int(scenario.run.limit))
     hops += sum(
-        _handed_over(ready, placed, asked.tokens[asked.model == number])
+        _handed_over(ready, placed, asked.tokens[asked.goes_on & (asked.model == number)])
         for number, placed in enumerate(ready.placed)
     )
     return round(hops + sum(_beside(ready, source, end_ps) for source in ready.beside))
@@ -137,7 +145,7 @@ def _open(ready: Stage, table: RequestTable) -> _Asked:
         computed = np.maximum(arrival[mine] + took, took.sum() / len(prefill.instances))
         end_ps = max(end_ps, computed.max(initial=0))
         answered_ps = max(answered_ps, (computed + decoded).max(initial=0))
-    return _Asked(model, tokens, end_ps, answered_ps, table.prefix)
+    return _Asked(model, tokens, output > 0, end_ps, answered_ps, table.prefix)
 
 
 def _closed(ready: Stage, users: Users) -> _Asked:
@@ -149,7 +157,7 @@ def _closed(ready: Stage, users: Users) -> _Asked:
         step = _step_ps(one, tokens[mine], batch)
         took[mine] += _prefill_ps(one.deployment.prefill, tokens[mine]) + output[mine] * step
     end_ps = took.sum() / users.users
-    return _Asked(model, tokens, end_ps, end_ps)
+    return _Asked(model, tokens, output > 0, end_ps, end_ps)
 
 
 def _step_ps(placed: Placed, tokens: NDArray[np.int64], batch: int) -> int:
@@ -168,18 +176,46 @@ def _prefill_ps(pool: Pool, tokens: NDArray[np.int64]) -> NDArray[np.int64]:
 
 def _handed_over(ready: Stage, placed: Placed, tokens: NDArray[np.int64]) -> float:
     """Packet-hops of the hand-offs of these prompts."""
-    kv_bytes = placed.deployment.prefill.model.kv_bytes
-    most = placed.deployment.decode.kv_capacity_bytes
+    one = placed.deployment
     lengths, counts = np.unique(tokens, return_counts=True)
-    size: int = sum(
-        kv_bytes(length) * count
-        for length, count in zip(lengths.tolist(), counts.tolist(), strict=True)
-        if kv_bytes(length) <= most
-    )
+    fits = [one.decode.kv_bytes(n) <= one.decode.kv_capacity_bytes for n in lengths.tolist()]
+    lengths, counts = lengths[fits], counts[fits]
+    if not lengths.size:
+        return 0.0
+    known = lengths[np.unique(np.linspace(0, lengths.size - 1, _LENGTHS).round().astype(np.int64))]
+    each = [_packets(one, n, ready.transport.mtu) for n in known.tolist()]
+    packets = float(np.interp(lengths, known, each) @ counts)
     reached = placed.hops[placed.hops >= 0]
     links = float(reached.mean()) if reached.size else 0.0
-    answers = 1 + 1 / ready.transport.ack_every
-    return size / ready.transport.mtu * links * answers
+    return packets * links * (1 + 1 / ready.transport.ack_every)
+
+
+def _packets(deployment: Deployment, tokens: int, mtu: int) -> int:
+    """Packets of the hand-off of one prompt."""
+    one, other, how = deployment.prefill, deployment.decode, deployment.handoff
+    model = one.model
+    parts = Counter([all_layers(model)])
+    if how.layer_wise:
+        parts = Counter(layers for layers, _ in chunks(model, how.layers_per_chunk))
+    packets = 0
+    for layers, times in parts.items():
+        rows = flows(
+            how,
+            model,
+            kv_bytes=layers.kv_bytes(model, tokens, one.kv_dtype),
+            source=range(one.attention_tp),
+            destination=range(-other.attention_tp, 0),
+            request=0,
+            handoff_id=0,
+            first_flow=0,
+            release_ps=0,
+            seed=0,
+            tokens=tokens,
+            layers=layers,
+        )
+        sizes = rows[["bytes", "descriptors"]].tolist()
+        packets += times * sum(frames(size, mtu, cuts) for size, cuts in sizes)
+    return packets
 
 
 def _to_pool(ready: Stage, placed: Placed, asked: _Asked, model: int) -> float:

@@ -239,6 +239,11 @@ class Pool:
         return [hosts[first : first + each] for first in range(0, self.tp, each)]
 
     @property
+    def copies(self) -> int:
+        """How many ranks hold, and are sent, the same part of a request's cache."""
+        return self.attention_tp // self.model.shards(self.attention_tp)
+
+    @property
     def _shards(self) -> int:
         """Distinct KV shards over all ranks, those of different groups being of other requests."""
         return self.model.shards(self.attention_tp) * self.dp

@@ -14,13 +14,16 @@ TEXT = """
 name: effort
 fabric: {family: leaf_spine, nic: 100Gbps}
 placement: {prefill: 8, decode: 8, storage: 2}
-model: gpt-oss-120b
+model: MODEL
 gpu: H100-SXM
 budget: {handoff: 6ms, allowed: 5%}
 run: {emulator: EMULATOR, seeds: 2, warmup: 0 requests, limit: LIMIT}
 """
 FAST = "policy: random\nrequests: {arrivals: {process: poisson, rate: 2000/s}, count: COUNT}\n"
 SLOW = "policy: round_robin\nrequests: {arrivals: {process: poisson, rate: 100/s}, count: 40}\n"
+COPIES = "instance: {decode: {tp: 8}}\n"
+LAYERS = "handoff: {when: layer_wise, layers_per_chunk: 7}\n"
+BLOCKS = "handoff: {block: 16 tokens, layout: hnd}\n"
 USERS = "policy: round_robin\nrequests: {closed: {users: 8, think: 100ms}, count: 40}\n"
 BESIDE = "background:\n  - "
 EXPERTS = (
@@ -29,9 +32,10 @@ EXPERTS = (
 )
 
 
-def jobs(folder, count, emulator="packet", more=FAST, limit="1h"):
+def jobs(folder, count, emulator="packet", more=FAST, limit="1h", model="gpt-oss-120b"):
     path = folder / "effort.yaml"
     text = (TEXT + more).replace("COUNT", str(count)).replace("EMULATOR", emulator)
+    text = text.replace("MODEL", model)
     path.write_text(text.replace("LIMIT", limit))
     return jobs_of(load(path))
 
@@ -44,6 +48,12 @@ def taken(job):
 def test_the_packet_hops_of_a_cell_are_about_those_that_it_takes(tmp_path, more):
     job = jobs(tmp_path, 30, more=more)[0]
     assert packet_hops(job) == pytest.approx(taken(job), rel=0.05)
+
+
+@pytest.mark.parametrize("more", [LAYERS, BLOCKS, COPIES, COPIES + LAYERS, COPIES + BLOCKS])
+def test_descriptors_and_copies_are_counted_as_they_are_sent(tmp_path, more):
+    job = jobs(tmp_path, 5, more=FAST + more, model="Qwen3-30B-A3B")[0]
+    assert packet_hops(job) == pytest.approx(taken(job), rel=0.1)
 
 
 @pytest.mark.parametrize(

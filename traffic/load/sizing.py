@@ -6,10 +6,15 @@ use. Decode serves a batch, so an instance finishes at most
     batch / (output tokens x step time of that batch)
 
 sequences a second, the batch being what its rules or its KV memory allow, whichever is less;
-Little's law then gives the sequences that are in decode. Both pools scale apart (Zhong et al.,
+Little's law then gives the sequences that are in decode. Long answers are in a batch for long: the
+memory of a sequence and the cache that a step reads of it are means over the steps and not over the
+requests, a request counting once a token of its answer. Both pools scale apart (Zhong et al.,
 DistServe, OSDI 2024): prefill with input tokens, decode with output tokens and memory. Means
 decide: bursts, imbalance between instances and tails are what a run is for, and ``use`` leaves room
 for them.
+
+A hand-off moves its cache as often as decode ranks hold copies of it, and a request without output
+has none.
 
 The rate is the one that was declared, where there is one: that of a sample of n arrivals is off by
 1 / sqrt(n) of itself for Poisson, and by far more where it shows a single burst. Requests that a
@@ -41,8 +46,8 @@ class Sizing:
         share of its time that the present pool would work. batch: sequences that a decode instance
         holds at most; ``by_memory`` tells whether memory or the rules limit it. step_ps: a step of
         that batch at its mean context. decoding: sequences in decode on average, by Little's law.
-    kv_bps: payload of all hand-offs; sender_bps, receiver_bps: the share of one NIC of the present
-        pools, when all of them carry the same.
+    kv_bps: payload of all hand-offs, copies included; sender_bps, receiver_bps: the share of one
+        NIC of the present pools, when all of them carry the same.
     misfits: requests of the table that no decode instance can hold.
     """
 
@@ -89,20 +94,21 @@ def sizing(
     if misfits:
         kept = np.flatnonzero(fits)
         table = table.take(kept, table.arrival_ps[kept])
-    lengths, counts = np.unique(table.input_tokens, return_counts=True)
+    lengths, place = np.unique(table.input_tokens, return_inverse=True)
+    counts = np.bincount(place)
     times = [one.time_of(0).prefill_ps(int(n)) for n in lengths.tolist()]
     prompt_ps = float(np.average(times, weights=counts))
-    weights = [one.kv_bytes(int(n)) for n in lengths.tolist()]
-    prompt_bytes = float(np.average(weights, weights=counts))
+    handed = np.bincount(place, table.output_tokens > 0)
+    prompt_bytes = np.dot([one.kv_bytes(int(n)) for n in lengths.tolist()], handed) / len(table)
+    kv_bps = 8 * float(prompt_bytes) * other.copies * rate
     output = float(table.output_tokens.mean())
-    context = float(table.input_tokens.mean()) + output / 2
-    whole = other.kv_bytes(max(1, round(float(table.input_tokens.mean()) + output)))
-    room = other.kv_capacity_bytes // max(1, whole)
+    whole, context, read = _step(table, other)
+    room = int(other.kv_capacity_bytes // max(1.0, whole))
     batch = max(1, min(other.max_batch, room))
-    read = batch * other.kv_bytes(max(1, round(context)))
-    step = float(other.time_of(0).steps_ps(batch, batch * max(1, round(context)), read, 1))
+    step = float(
+        other.time_of(0).steps_ps(batch, max(1, round(batch * context)), round(batch * read), 1)
+    )
     capacity = batch * PS_PER_S / (output * step) if output else float("inf")
-    kv_bps = 8 * prompt_bytes * rate if output else 0.0
     return Sizing(
         rate_per_s=rate,
         prefill_ps=prompt_ps,
@@ -119,6 +125,29 @@ def sizing(
         receiver_bps=kv_bps / (len(other.instances) * other.tp),
         misfits=misfits,
     )
+
+
+def _step(table: RequestTable, pool: Pool) -> tuple[float, float, float]:
+    """Of a sequence in a step of decode, means over all steps: the bytes that its whole cache will
+    take, its tokens and the bytes that the step reads of it. Zeros without output."""
+    first, more = table.input_tokens.astype(np.int64), table.output_tokens.astype(np.int64)
+    steps = int(more.sum())
+    if not steps:
+        return 0.0, 0.0, 0.0
+    ends, place = np.unique(first + more, return_inverse=True)
+    held = [pool.kv_bytes(int(n)) for n in ends]
+    whole = float(np.average(held, weights=np.bincount(place, more)))
+    tokens = float(np.dot(more, first + (more - 1) / 2))
+    # what a context reads that grows from nothing to its end, less what it reads to its start
+    read = _grown(first + more, pool) - _grown(first, pool)
+    return whole, tokens / steps, read / steps
+
+
+def _grown(contexts: NDArray[np.int64], pool: Pool) -> int:
+    """The bytes that steps read of contexts which grow from nothing to these tokens."""
+    ends, counts = np.unique(contexts, return_counts=True)
+    each = (pool.model.kv_bytes_sum(0, n, pool.kv_dtype) for n in ends.tolist())
+    return sum(bytes_ * many for bytes_, many in zip(each, counts.tolist(), strict=True))
 
 
 def _fits(table: RequestTable, pool: Pool) -> NDArray[np.bool_]:
