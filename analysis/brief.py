@@ -16,7 +16,7 @@ from analysis.result import Result, requirements, told_blames
 from analysis.summary import NOT_LOSSLESS, Summary
 from analysis.sweep import knees
 from analysis.verdict import alternative
-from analysis.wording import NONE, duration, duration_span, money, percent, share_span
+from analysis.wording import NONE, duration_told, money, share_told
 
 _MOST = 40
 _FEW = 8
@@ -32,10 +32,9 @@ def brief(found: Result) -> str:
     parts.append(f"**{escaped(found.verdict.headline)}**")
     parts.append("\n".join(f"- {escaped(line)}" for line in found.verdict.sentences))
     parts.append(table(("requirement", "asked", "the choice"), requirements(found)))
-    given = (found.samples, found.summaries, study)
     paid = token_costs(found.samples, study), breakeven(found.samples, study)
-    chosen = decisions(found.summaries, study)
-    parts += [_open(told) for told in (chosen, knees(*given), losses(*given), *paid) if told.rows]
+    chosen, hurt = decisions(found.decisions), losses(found.losses)
+    parts += [_open(told) for told in (chosen, knees(found.curves), hurt, *paid) if told.rows]
     parts.append(_alternatives(found))
     against = baseline(found.samples, study, found.base)
     if against.rows:
@@ -89,15 +88,13 @@ def _rank(row: Summary) -> tuple[int, float, str]:
 
 def _row(row: Summary, chosen: bool) -> tuple[str, ...]:
     price = cost(row)
-    tail = f"{duration(row.tail.value)} ({duration_span(row.tail)})" if row.tail else NONE
-    over = f"{percent(row.over.value)} ({share_span(row.over)})" if row.over else row.reason
     return (
         row.verdict + (f", {NOT_LOSSLESS}" if row.lossless else "") + (", the choice" * chosen),
         row.fabric,
         row.policy,
         money(price) if price == price else NONE,
-        tail,
-        over,
+        duration_told(row.tail),
+        share_told(row.over, row.reason),
         f"{row.n:,}",
     )
 

@@ -97,6 +97,11 @@ class Case:
         return self.design, self.policy
 
     @property
+    def name(self) -> str:
+        """Design and policy, for a sentence."""
+        return f"{self.design} with {self.policy}"
+
+    @property
     def verdict(self) -> str:
         """Fail where it misses the budget under any condition, pass where it meets it under all."""
         found = {row.verdict for row in self.rows}

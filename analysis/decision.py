@@ -5,25 +5,16 @@ A workload is what a comparison sets of the requests, loads apart, or the model 
 loads and losses; among equals in cost that with the shortest tail as observed.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from math import isfinite
+from math import isfinite, nan
 
 from analysis.breakdown import Breakdown
 from analysis.choice import choice, cost, nearest
-from analysis.condition import Case, Condition, at, cases, conditions, named
+from analysis.condition import Case, at, cases, conditions
 from analysis.record import StudyManifest
 from analysis.summary import Summary, tail_name
-from analysis.wording import (
-    NONE,
-    count,
-    duration,
-    duration_span,
-    listed,
-    money,
-    percent,
-    share_span,
-)
+from analysis.wording import NONE, count, duration_told, listed, money, share_told
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -40,6 +31,11 @@ class Decision:
     def shown(self) -> Summary | None:
         """What is chosen, or else what comes closest."""
         return self.chosen or self.closest
+
+    @property
+    def name(self) -> str:
+        """Design and policy of what is shown, for a sentence; empty where nothing has run."""
+        return next((case.name for case in self.cases if case.worst is self.shown), "")
 
     def chooses(self, case: Case) -> bool:
         """Whether this design is the one that is chosen."""
@@ -60,23 +56,20 @@ def decisions(rows: Sequence[Summary], study: StudyManifest) -> list[Decision]:
     ]
 
 
-def table(rows: Sequence[Summary], study: StudyManifest) -> Breakdown:
-    """What is chosen for each workload; no rows where fewer than two are compared."""
-    where = conditions(study)
+def table(found: Sequence[Decision]) -> Breakdown:
+    """What is chosen for each workload."""
     told = []
-    for one in decisions(rows, study):
+    for one in found:
         row = one.shown
-        tail = (
-            f"{duration(row.tail.value)} ({duration_span(row.tail)})" if row and row.tail else NONE
-        )
-        over = f"{percent(row.over.value)} ({share_span(row.over)})" if row and row.over else NONE
-        price = cost(row) if row is not None else float("nan")
+        price = cost(row) if row is not None else nan
         told.append(
             (
-                *(one.workload, _told(one, where), money(price) if isfinite(price) else NONE),
-                *(tail, over, f"{sum(case.passes for case in one.cases)} of {len(one.cases)}"),
+                *(one.workload, _told(one), money(price) if isfinite(price) else NONE),
+                *(duration_told(row.tail if row else None), share_told(row.over if row else None)),
+                f"{sum(case.passes for case in one.cases)} of {len(one.cases)}",
             )
         )
+    rows = [row for one in found for case in one.cases for row in case.rows]
     return Breakdown(
         "What to choose for which workload",
         "The cheapest design that meets the budget under the workload, at all loads and under all "
@@ -90,15 +83,13 @@ def table(rows: Sequence[Summary], study: StudyManifest) -> Breakdown:
     )
 
 
-def sentence(rows: Sequence[Summary], study: StudyManifest) -> str:
+def sentence(found: Sequence[Decision]) -> str:
     """Whether the choice depends on the workload; empty where fewer than two are compared."""
-    found, where = decisions(rows, study), conditions(study)
     if not found:
         return ""
     held: dict[str, list[str]] = {}
     for one in found:
-        name = named(one.chosen, where) if one.chosen is not None else "none"
-        held.setdefault(name, []).append(one.workload)
+        held.setdefault(one.name if one.chosen is not None else "none", []).append(one.workload)
     if len(held) == 1:
         (name,) = held
         if name == "none":
@@ -117,12 +108,12 @@ def always(found: Sequence[Decision]) -> list[tuple[str, str]]:
     return [key for key, times in met.items() if times == len(found)]
 
 
-def _told(one: Decision, where: Mapping[str, Condition]) -> str:
+def _told(one: Decision) -> str:
     if one.chosen is not None:
-        return named(one.chosen, where)
+        return one.name
     if one.closest is None:
         return "nothing has run"
-    return f"none is shown to meet it; closest {named(one.closest, where)}"
+    return f"none is shown to meet it; closest {one.name}"
 
 
 def _listed(workloads: Sequence[str], most: int = 4) -> str:

@@ -15,7 +15,7 @@ from typing import Final
 from msgspec import Struct
 
 from analysis.interval import Estimate, share_interval
-from analysis.wording import NONE, money, percent, share_span
+from analysis.wording import NONE, money, percent, share_told
 
 GOAL: Final = 0.9
 """The share of requests that must meet both objectives (DistServe, section 2)."""
@@ -236,10 +236,7 @@ def shown(rate: float) -> str:
 
 
 def _attained(point: Point | None) -> str:
-    if point is None:
-        return NONE
-    found = point.attainment
-    return f"{percent(found.value)} ({share_span(found)})"
+    return share_told(point.attainment if point is not None else None)
 
 
 def sentences(searches: Sequence[Search]) -> list[str]:

@@ -15,7 +15,7 @@ from analysis.condition import HEALTHY, at, conditions
 from analysis.pairing import Paired, paired_quantile
 from analysis.record import StudyManifest
 from analysis.summary import Floats, Sample, Summary, tail_name
-from analysis.wording import NONE, count, duration, percent, share_span, times
+from analysis.wording import NONE, count, duration, percent, share_told, times
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -90,10 +90,10 @@ def _durations(sample: Sample) -> dict[int, Floats]:
     return {seed: sample.handoffs[place].duration for seed, place in sample.seeds().items()}
 
 
-def table(parts: Sequence[Sample], rows: Sequence[Summary], study: StudyManifest) -> Breakdown:
-    """Every loss of every alternative, one row each; no rows where none was compared."""
+def table(hurt: Sequence[Losses]) -> Breakdown:
+    """Every loss of every alternative, one row each."""
     told = []
-    for mine in losses(parts, rows, study):
+    for mine in hurt:
         told.append((mine.fabric, mine.policy, HEALTHY, NONE, *_told(mine.healthy), NONE, NONE))
         for loss in mine.each:
             change = NONE
@@ -105,7 +105,7 @@ def table(parts: Sequence[Sample], rows: Sequence[Summary], study: StudyManifest
                     *(*_told(loss.row, loss.unserved), times(mine.times(loss)), change),
                 )
             )
-    q = tail_name(rows)
+    q = _tail_name(hurt)
     return Breakdown(
         "Losses, N-1",
         "Each loss against the same alternative without faults, paired over the seeds; 95 % "
@@ -131,8 +131,11 @@ def unserved(requests: int) -> str:
 
 def _told(row: Summary, lost: int = 0) -> tuple[str, str, str]:
     tail = duration(row.tail.value) if row.tail is not None else NONE
-    over = f"{percent(row.over.value)} ({share_span(row.over)})" if row.over else row.reason
-    return row.verdict + unserved(lost), tail, over
+    return row.verdict + unserved(lost), tail, share_told(row.over, row.reason)
+
+
+def _tail_name(hurt: Sequence[Losses]) -> str:
+    return tail_name([row for mine in hurt for row in (mine.healthy, *(o.row for o in mine.each))])
 
 
 def _signed(ps: float) -> str:
@@ -144,19 +147,17 @@ def _signed(ps: float) -> str:
     return ("-" if ps < 0 else "+") + duration(abs(ps)) if isfinite(ps) else str(ps)
 
 
-def sentences(
-    parts: Sequence[Sample], rows: Sequence[Summary], study: StudyManifest, most: int = 3
-) -> list[str]:
+def sentences(hurt: Sequence[Losses], most: int = 3) -> list[str]:
     """The worst loss of each alternative in words; where there are many, of those hurt most."""
-    hurt = [
+    known = [
         (mine, ran)
-        for mine in losses(parts, rows, study)
+        for mine in hurt
         if (ran := [loss for loss in mine.each if loss.row.over is not None])
     ]
-    hurt.sort(key=lambda each: size(each[1][0]), reverse=True)
-    told = []
-    for mine, ran in hurt[:most]:
-        worst, q = ran[0], tail_name(rows)
+    known.sort(key=lambda each: size(each[1][0]), reverse=True)
+    told, q = [], _tail_name(hurt)
+    for mine, ran in known[:most]:
+        worst = ran[0]
         ratio = mine.times(worst)
         tail = f"{q} {duration(worst.tail)}" if worst.tail == worst.tail else "no tail"
         grown = f", {times(ratio)} that of the whole fabric" if isfinite(ratio) else ""

@@ -66,7 +66,6 @@ def page(found: Result, figures: Sequence["Plot"], images: Mapping[str, bytes]) 
         "inline": {p.name: Markup(inline(p, images[p.name])) for p in figures},  # noqa: S704
     }
     manifest = found.study.manifest
-    given = (found.samples, found.summaries, manifest)
     waited = [one for one in (latency(found.samples),) if one.rows]
     served = (
         *(tallies(found.samples), service(found.samples, manifest), throughputs(found.samples)),
@@ -108,10 +107,10 @@ def page(found: Result, figures: Sequence["Plot"], images: Mapping[str, bytes]) 
         ),
         bandwidths=bandwidths(found.samples, found.place),
         capacity=capacity(found.samples),
-        decisions=decisions(found.summaries, manifest),
-        knees=knees(*given),
-        loads=loads(*given),
-        losses=losses(*given),
+        decisions=decisions(found.decisions),
+        knees=knees(found.curves),
+        loads=loads(found.curves),
+        losses=losses(found.losses),
         elsewhere=elsewhere(manifest),
         blamed=ranking(found.blames),
         classes=[classes(sample) for sample in closest(found)],

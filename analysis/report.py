@@ -15,19 +15,16 @@ from analysis.baseline import rival_rows
 from analysis.blame import slowest
 from analysis.brief import brief
 from analysis.condition import cases, conditions
-from analysis.decision import decisions
 from analysis.economics import bills
 from analysis.error import RecordError
 from analysis.explain import story
 from analysis.export import csv_text, measure_rows, summary_rows
-from analysis.loss import losses
 from analysis.page import page
 from analysis.pathology import most_paused
 from analysis.record import read_study
 from analysis.result import Result, closest, ranked, result, watched
 from analysis.stratum import class_rows
 from analysis.summary import emulated
-from analysis.sweep import curves
 from analysis.witness import Witness
 
 if TYPE_CHECKING:
@@ -98,15 +95,12 @@ def plots(found: Result) -> list["Plot"]:
     by_size = size(found.samples, manifest, first)
     if by_size is not None:
         made.append(by_size)
-    asked = decisions(rows, manifest)
-    if asked:
-        made.append(decision(asked))
-    swept = curves(found.samples, rows, manifest)
-    if swept:
-        made.append(load(swept, manifest, first))
-    hurt = losses(found.samples, rows, manifest)
-    if hurt:
-        made.append(tornado(hurt, manifest, first))
+    if found.decisions:
+        made.append(decision(found.decisions))
+    if found.curves:
+        made.append(load(found.curves, manifest, first))
+    if found.losses:
+        made.append(tornado(found.losses, manifest, first))
     if any(row.parts for row in rows):
         made.append(budget(rows, first))
     if found.blames:

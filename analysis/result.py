@@ -1,6 +1,6 @@
 """Everything that the numbers of a study say, computed once for table, report and conditions."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -8,10 +8,13 @@ from analysis.baseline import base_of
 from analysis.blame import Blame, blame
 from analysis.choice import nearest
 from analysis.condition import badness, conditions
+from analysis.decision import Decision, decisions
+from analysis.loss import Losses, losses
 from analysis.movement import Movement
 from analysis.record import FabricFact, Study
 from analysis.service import offered_per_s
 from analysis.summary import Sample, Summary, common_quantile, samples, summary, tail_name
+from analysis.sweep import Curve, curves
 from analysis.use import moved
 from analysis.verdict import Verdict, budget, verdict
 from analysis.wording import NONE, count, duration, name, percent, share_span
@@ -21,7 +24,8 @@ _MEDIAN = 0.5
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Result:
-    """A study with its samples and summaries, one an alternative, its verdict, and what moved.
+    """A study with its samples and summaries, one an alternative, what it decides for workloads
+    and tells of loads and losses, its verdict, and what moved.
 
     ``blames`` tells of every alternative whose packets were emulated what made its slowest
     hand-offs slow; ``place`` is the directory that the study was read from; ``base`` is the policy
@@ -31,6 +35,9 @@ class Result:
     study: Study
     samples: tuple[Sample, ...]
     summaries: tuple[Summary, ...]
+    decisions: Sequence[Decision]
+    curves: Sequence[Curve]
+    losses: Sequence[Losses]
     verdict: Verdict
     moved: Mapping[tuple[str, str], Movement]
     blames: Mapping[tuple[str, str], Blame] = field(default_factory=dict)
@@ -55,12 +62,15 @@ def result(study: Study, place: Path | None = None, base: str | None = None) -> 
     base_of(parts, base)
     q = common_quantile(parts)
     rows = [summary(part, q, study.manifest.allowed) for part in parts]
+    asked = decisions(rows, study.manifest)
+    given = parts, rows, study.manifest
+    swept, hurt = curves(*given), losses(*given)
     charged = {(part.fabric, part.policy): blame(part, place) for part in parts}
     return Result(
         study,
         tuple(parts),
         tuple(rows),
-        verdict(study, parts, rows),
+        *(asked, swept, hurt, verdict(study, parts, rows, asked, swept, hurt)),
         moved(parts),
         {key: each for key, each in charged.items() if each is not None},
         place,

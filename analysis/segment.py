@@ -22,7 +22,7 @@ from analysis.interval import (
     share_interval,
 )
 from analysis.summary import Sample
-from analysis.wording import NONE, duration, duration_span, name, percent, share_span
+from analysis.wording import NONE, duration, duration_told, name, share_told
 
 NAMED: Final = ("model", "tenant", "priority")
 
@@ -60,10 +60,8 @@ def classes(sample: Sample) -> Breakdown:
     rows = [
         (
             *(each.kind, each.label, f"{each.n:,}", duration(each.median)),
-            f"{name(each.q)} {duration(each.tail.value)} ({duration_span(each.tail)})"
-            if each.q is not None and each.tail is not None
-            else NONE,
-            f"{percent(each.over.value)} ({share_span(each.over)})",
+            f"{name(each.q)} {duration_told(each.tail)}" if each.q is not None else NONE,
+            share_told(each.over),
         )
         for each in segments(sample)
     ]

@@ -22,7 +22,7 @@ from analysis.measure import MEASURES, QUANTILES, Measure
 from analysis.record import Cell, StudyManifest
 from analysis.segment import NAMED
 from analysis.summary import Sample
-from analysis.wording import NONE, duration, duration_span, name, percent, share_span
+from analysis.wording import NONE, duration, duration_told, name, share_told
 from traffic.emulator import Table
 
 MOST: Final = 32
@@ -77,7 +77,7 @@ def requests_by_class(sample: Sample, study: StudyManifest) -> Breakdown:
                 else NONE,
                 _time("tpot_p50", part, study),
                 _time("e2e_p50", part, study),
-                NONE if attained is None else f"{percent(attained.value)} ({share_span(attained)})",
+                share_told(attained),
             )
         )
     return Breakdown(
@@ -140,4 +140,4 @@ def _time(key: str, part: Sample, study: StudyManifest, *, span: bool = False) -
     found: Estimate | None = MEASURES[key].estimate(part, study)
     if found is None or np.isnan(found.value):
         return NONE
-    return f"{duration(found.value)} ({duration_span(found)})" if span else duration(found.value)
+    return duration_told(found) if span else duration(found.value)

@@ -17,7 +17,7 @@ from analysis.record import StudyManifest
 from analysis.review import offered_bps
 from analysis.service import offered_per_s
 from analysis.summary import MET, Sample, Summary, tail_name
-from analysis.wording import NONE, duration, duration_span, percent, share_span
+from analysis.wording import NONE, duration, duration_told, percent, share_told
 
 _KNEE = ("met up to", "of max-flow", "not shown at", "there")
 
@@ -84,10 +84,10 @@ def _point(load: str, sample: Sample, row: Summary) -> Point:
     )
 
 
-def knees(parts: Sequence[Sample], rows: Sequence[Summary], study: StudyManifest) -> Breakdown:
-    """Up to which load each alternative meets the budget; no rows without a sweep."""
+def knees(swept: Sequence[Curve]) -> Breakdown:
+    """Up to which load each alternative meets the budget."""
     told = []
-    for curve in curves(parts, rows, study):
+    for curve in swept:
         low, high = curve.knee
         told.append(
             (
@@ -106,20 +106,20 @@ def knees(parts: Sequence[Sample], rows: Sequence[Summary], study: StudyManifest
     )
 
 
-def loads(parts: Sequence[Sample], rows: Sequence[Summary], study: StudyManifest) -> Breakdown:
-    """Every point of the sweep, one row each; no rows without a sweep."""
+def loads(swept: Sequence[Curve]) -> Breakdown:
+    """Every point of the sweep, one row each."""
     told = []
-    for curve in curves(parts, rows, study):
+    for curve in swept:
         for point in curve.points:
             row = point.row
-            tail = f"{duration(row.tail.value)} ({duration_span(row.tail)})" if row.tail else NONE
-            over = f"{percent(row.over.value)} ({share_span(row.over)})" if row.over else NONE
             told.append(
                 (
                     *(curve.fabric, curve.policy, point.load, _rate(point), percent(point.share)),
-                    *(duration(row.median), tail, over, _state(point)),
+                    *(duration(row.median), duration_told(row.tail), share_told(row.over)),
+                    _state(point),
                 )
             )
+    rows = [point.row for curve in swept for point in curve.points]
     return Breakdown(
         "Hand-offs by load",
         "Requests offered a second after the warm-up, mean over the seeds; payload of the "
@@ -133,15 +133,12 @@ def loads(parts: Sequence[Sample], rows: Sequence[Summary], study: StudyManifest
     )
 
 
-def sentences(
-    parts: Sequence[Sample], rows: Sequence[Summary], study: StudyManifest, most: int = 3
-) -> list[str]:
+def sentences(swept: Sequence[Curve], most: int = 3) -> list[str]:
     """The knees in words: of each curve, or of the first and last to break where there are many."""
-    every = curves(parts, rows, study)
-    if len(every) > most:
-        ranked = sorted(every, key=lambda curve: _height(curve.knee[0]))
-        every = [ranked[-1], ranked[0]]
-    return [_sentence(curve) for curve in every]
+    if len(swept) > most:
+        ranked = sorted(swept, key=lambda curve: _height(curve.knee[0]))
+        swept = [ranked[-1], ranked[0]]
+    return [_sentence(curve) for curve in swept]
 
 
 def _height(point: Point | None) -> float:

@@ -33,7 +33,7 @@ from analysis.waiting import waiting
 from analysis.wording import (
     count,
     duration,
-    duration_span,
+    duration_told,
     listed,
     money,
     name,
@@ -56,17 +56,25 @@ class Verdict:
         return "\n".join((self.headline, *self.sentences))
 
 
-def verdict(study: Study, parts: Sequence[Sample], rows: Sequence[Summary]) -> Verdict:
-    """The verdict of a study from its samples and their summaries."""
+def verdict(
+    study: Study,
+    parts: Sequence[Sample],
+    rows: Sequence[Summary],
+    asked: Sequence[decision.Decision] = (),
+    swept: Sequence[sweep.Curve] = (),
+    hurt: Sequence[loss.Losses] = (),
+) -> Verdict:
+    """The verdict of a study from its samples and their summaries, and from what was decided for
+    its workloads and found of its loads and losses."""
     manifest = study.manifest
     chosen = choice(rows, conditions(manifest))
     sentences = [
         *lossless.told(study, rows, chosen),
         *_others(rows, chosen, manifest.allowed),
         _hopeless(rows, manifest),
-        decision.sentence(rows, manifest),
-        *sweep.sentences(parts, rows, manifest),
-        *loss.sentences(parts, rows, manifest),
+        decision.sentence(asked),
+        *sweep.sentences(swept),
+        *loss.sentences(hurt),
         fabric_matters(parts, rows, manifest),
         policy_matters(parts, rows, manifest),
         *waiting(parts, manifest),
@@ -98,7 +106,7 @@ def budget(manifest: StudyManifest) -> str:
 def _tail(row: Summary) -> str:
     if row.tail is None or row.q is None:
         return f"median hand-off {duration(row.median)}"
-    return f"{name(row.q)} hand-off {duration(row.tail.value)} ({duration_span(row.tail)})"
+    return f"{name(row.q)} hand-off {duration_told(row.tail)}"
 
 
 def _over(row: Summary) -> str:

@@ -74,6 +74,24 @@ def share_span(estimate: Estimate) -> str:
     return f"{percent(estimate.low)} to {percent(estimate.high)}"
 
 
+def duration_told(found: Estimate | None) -> str:
+    """A duration with its interval.
+
+    >>> duration_told(Estimate(2e9, 1e9, 3e9)), duration_told(None)
+    ('2 ms (1 ms to 3 ms)', 'n/a')
+    """
+    return f"{duration(found.value)} ({duration_span(found)})" if found is not None else NONE
+
+
+def share_told(found: Estimate | None, otherwise: str = NONE) -> str:
+    """A share with its interval, or what else stands in its place.
+
+    >>> share_told(Estimate(0.5, 0.25, 1)), share_told(None, "no cell has run")
+    ('50 % (25 % to 100 %)', 'no cell has run')
+    """
+    return f"{percent(found.value)} ({share_span(found)})" if found is not None else otherwise
+
+
 def times(ratio: float) -> str:
     """A factor.
 

@@ -289,7 +289,7 @@ def _decisions(found: "Result") -> None:
     from analysis.decision import table
     from kvfabric.table import print_table
 
-    told = table(found.summaries, found.study.manifest)
+    told = table(found.decisions)
     if told.rows:
         print_table(
             "what to choose for which workload", told.columns, told.rows, wide=120, most=_ROWS
@@ -300,7 +300,7 @@ def _losses(found: "Result") -> None:
     """What each loss of a link or switch does to the tail, where losses are compared."""
     from analysis.loss import table
 
-    _each("losses, N-1", table(found.samples, found.summaries, found.study.manifest), wide=120)
+    _each("losses, N-1", table(found.losses), wide=120)
 
 
 def _tokens(found: "Result") -> None:

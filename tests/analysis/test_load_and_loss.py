@@ -92,8 +92,8 @@ def test_the_knee_is_the_last_load_up_to_which_all_met_the_budget(write: Write) 
     assert high is curve.points[2]
     share = f"{100 * curve.points[1].share:.1f} %"
     there = "fail, prefill fell behind" if high.behind else "fail"
-    assert knees(*given(found)).rows[0][2:] == ("rate=100/s", share, "rate=200/s", there)
-    (line,) = knees_told(*given(found))
+    assert knees(found.curves).rows[0][2:] == ("rate=100/s", share, "rate=200/s", there)
+    (line,) = knees_told(found.curves)
     assert line.startswith("Load: mesh with random meets the budget up to rate=100/s")
     assert "at rate=200/s, the next compared, it is fail" in line
     assert line in found.verdict.sentences
@@ -112,15 +112,15 @@ def test_a_point_tells_the_load_as_offered_and_of_the_max_flow(write: Write) -> 
 
 def test_no_load_met_and_all_loads_met_are_told_as_such(write: Write) -> None:
     found = write(RATE, {"rate=100/s": 3.0, "rate=200/s": 3.0})
-    assert knees(*given(found)).rows[0][2:5] == ("none compared", "n/a", "rate=100/s")
-    assert "not shown to meet the budget at the least load" in knees_told(*given(found))[0]
+    assert knees(found.curves).rows[0][2:5] == ("none compared", "n/a", "rate=100/s")
+    assert "not shown to meet the budget at the least load" in knees_told(found.curves)[0]
 
 
 def test_an_unknown_axis_is_no_sweep_and_no_loss(write: Write) -> None:
     found = write("network.balancing", {"a": 1.0, "b": 1.0})
     assert not curves(*given(found))
     assert not losses(*given(found))
-    assert not loads(*given(found)).rows
+    assert not loads(found.curves).rows
     assert {"load", "losses"}.isdisjoint(plot.name for plot in plots(found))
 
 
@@ -135,23 +135,20 @@ def test_losses_are_held_against_the_whole_fabric_and_sorted_by_the_tail(write: 
     gap = worst.more.gap
     assert gap.value == worst.tail - mine.healthy.tail.value  # type: ignore[union-attr]
     assert gap.low > 0
-    rows = lost(*given(found)).rows
+    rows = lost(found.losses).rows
     assert [row[2] for row in rows] == [HEALTHY, "b removed", "a down"]
-    (line,) = losses_told(*given(found))
+    (line,) = losses_told(found.losses)
     assert "worst of 2 losses for mesh with random is b removed" in line
 
 
 def test_a_loss_that_leaves_requests_unserved_is_the_worst_whatever_its_tail(write: Write) -> None:
     found = write(FAULTS, {HEALTHY: 0.5, "a down": 0.5, "b removed": 2.0})
     rows = [replace(row, failed=7 * ("a down" in row.fabric)) for row in found.summaries]
-    (mine,) = losses(found.samples, rows, found.study.manifest)
+    hurt = losses(found.samples, rows, found.study.manifest)
+    (mine,) = hurt
     assert [(loss.what, loss.unserved) for loss in mine.each] == [("a down", 7), ("b removed", 0)]
-    assert (
-        lost(found.samples, rows, found.study.manifest)
-        .rows[1][4]
-        .endswith(", 7 requests not served")
-    )
-    (line,) = losses_told(found.samples, rows, found.study.manifest)
+    assert lost(hurt).rows[1][4].endswith(", 7 requests not served")
+    (line,) = losses_told(hurt)
     assert line.endswith("over budget, 7 requests not served.")
 
 
@@ -166,7 +163,7 @@ def test_what_never_ended_is_the_worst_loss_and_has_no_difference(write: Write) 
     assert [loss.what for loss in mine.each] == ["b down", "a down"]
     assert mine.each[0].tail == np.inf
     assert mine.each[0].more is None
-    assert "not finished" in lost(*given(found)).rows[1]
+    assert "not finished" in lost(found.losses).rows[1]
     (drawn,) = [plot for plot in plots(found) if plot.name == "losses"]
     texts = [text.get_text() for text in drawn.figure.axes[0].texts]
     assert any(text.startswith("never finished, ") for text in texts)
