@@ -59,14 +59,7 @@ class Paired:
 
         1 for a single seed and for no difference; 0 where every seed has the same one.
         """
-        from scipy.special import stdtr
-
-        if self.seeds < 2 or not self.gap.value or not isfinite(self.spread):
-            return 1.0
-        if not self.spread:
-            return 0.0
-        t = abs(self.gap.value) / (self.spread / sqrt(self.seeds))
-        return float(2 * stdtr(self.seeds - 1, -t))
+        return float(chances(np.array([self.gap.value]), np.array([self.spread]), self.seeds)[0])
 
     def at(self, level: float) -> "Paired":
         """The same difference with an interval of another level."""
@@ -147,6 +140,17 @@ def _around(gap: float, spread: float, seeds: int, level: float) -> Estimate:
     return Estimate(gap, gap - half, gap + half)
 
 
+def chances(gap: Floats, spread: Floats, seeds: int) -> Floats:
+    """`Paired.p` of many differences over as many seeds."""
+    from scipy.special import stdtr
+
+    if seeds < 2:
+        return np.ones_like(gap)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        t = np.abs(gap) / (spread / sqrt(seeds))
+    return np.where(gap == 0, 1.0, 2 * stdtr(seeds - 1, -t))
+
+
 def discoveries(found: Sequence[Paired], rate: float = 1 - LEVEL) -> dict[int, Paired]:
     """Which of many differences to believe, by their place, each with an interval to match.
 
@@ -160,14 +164,22 @@ def discoveries(found: Sequence[Paired], rate: float = 1 - LEVEL) -> dict[int, P
     [1]
     """
     p = np.array([each.p for each in found])
-    rank = np.argsort(p, kind="stable")
-    limits = rate * np.arange(1, len(p) + 1) / max(1, len(p))
-    under = np.flatnonzero(p[rank] <= limits)
+    most, level = believed(p, rate)
+    return {place: found[place].at(level) for place in np.flatnonzero(p <= most).tolist()}
+
+
+def believed(p: Floats, rate: float = 1 - LEVEL) -> tuple[float, float]:
+    """The largest p to believe, as `discoveries` does, and the level of the intervals to match;
+    -1 and a level of 1 where nothing is.
+
+    >>> believed(np.array([0.5, 0.01, 0.02]))
+    (0.02, 0.9666666666666667)
+    """
+    ordered = np.sort(p)
+    under = np.flatnonzero(ordered <= rate * np.arange(1, len(p) + 1) / max(1, len(p)))
     if not len(under):
-        return {}
-    count = int(under[-1]) + 1
-    level = 1 - count * rate / len(p)
-    return {int(place): found[place].at(level) for place in sorted(rank[:count].tolist())}
+        return -1.0, 1.0
+    return float(ordered[under[-1]]), float(1 - (under[-1] + 1) * rate / len(p))
 
 
 def seeds_needed(gap: float, spread: float, level: float = LEVEL) -> int | None:

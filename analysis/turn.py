@@ -5,14 +5,21 @@ policies turn when one has the shorter mean hand-off on one fabric and the longe
 differences being believed among all that were looked at (`analysis.pairing.discoveries`).
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations, product
+
+import numpy as np
+from numpy.typing import NDArray
 
 from analysis.comparison import means
-from analysis.pairing import Paired, discoveries, paired
+from analysis.pairing import Paired, believed, chances, paired
 from analysis.summary import Sample
 from analysis.wording import count, duration, duration_span, percent
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Means = Mapping[tuple[str, str], Mapping[int, float]]
+"""The mean hand-off of each seed by fabric and policy."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,26 +56,52 @@ class Turn:
 
 def turn(parts: Sequence[Sample]) -> Turn | None:
     """The pair of policies that turns most: whose lesser difference is the largest."""
-    held = {(part.fabric, part.policy): means(part) for part in parts}
+    return turned({(part.fabric, part.policy): means(part) for part in parts})
+
+
+def turned(held: Means) -> Turn | None:
+    """The same of means."""
     fabrics = list(dict.fromkeys(fabric for fabric, _ in held))
     policies = list(dict.fromkeys(policy for _, policy in held))
-    if len(fabrics) < 2:
+    if len(fabrics) < 2 or len(policies) < 2:
         return None
-    keys, gaps = [], []
-    for (one, other), fabric in product(combinations(policies, 2), fabrics):
-        if (fabric, one) in held and (fabric, other) in held:
-            gap = paired(held[fabric, one], held[fabric, other])
-            if gap is not None:
-                keys.append((one, other, fabric))
-                gaps.append(gap)
-    sure: dict[tuple[str, str], list[tuple[str, Paired]]] = {}
-    for place, gap in discoveries(gaps).items():
-        one, other, fabric = keys[place]
-        sure.setdefault((one, other), []).append((fabric, gap))
-    found = []
-    for (one, other), each in sure.items():
-        wins, gain = max(each, key=lambda pair: pair[1].gap.value)
-        loses, loss = min(each, key=lambda pair: pair[1].gap.value)
-        if gain.gap.value > 0 > loss.gap.value:
-            found.append(Turn(one, other, wins, gain, loses, loss))
-    return max(found, key=lambda each: min(each.gain.gap.value, -each.loss.gap.value), default=None)
+    one, other = np.triu_indices(len(policies), 1)
+    gap, p = np.full((2, len(fabrics), len(one)), np.nan)
+    for place, fabric in enumerate(fabrics):
+        for pairs, gaps, chance in _gaps([held.get((fabric, policy), {}) for policy in policies]):
+            gap[place, pairs], p[place, pairs] = gaps, chance
+    most, level = believed(p[~np.isnan(p)])
+    sure = p <= most
+    wins, loses = np.where(sure, gap, -np.inf), np.where(sure, gap, np.inf)
+    lesser = np.minimum(wins.max(0), -loses.min(0))
+    best = int(lesser.argmax())
+    if not lesser[best] > 0:
+        return None
+    policy, rival = policies[one[best]], policies[other[best]]
+    told = []
+    for at in (wins[:, best].argmax(), loses[:, best].argmin()):
+        fabric = fabrics[at]
+        found = paired(held[fabric, policy], held[fabric, rival])
+        assert found is not None
+        told.append((fabric, found.at(level)))
+    return Turn(policy, rival, *told[0], *told[1])
+
+
+def _gaps(runs: Sequence[Mapping[int, float]]) -> Iterator[tuple[Ints, Floats, Floats]]:
+    """Of the runs on one fabric: pairs by their place among all, as `numpy.triu_indices` has them,
+    the difference of each, as `paired` gives it, and its p. Pairs that share no seed are left out.
+    """
+    seeds = sorted({seed for run in runs for seed in run})
+    means = np.array([[run.get(seed, np.nan) for seed in seeds] for run in runs])
+    kinds, kind = np.unique(np.isfinite(means), axis=0, return_inverse=True)
+    groups = [(has, np.flatnonzero(kind == number)) for number, has in enumerate(kinds)]
+    for place, mine in enumerate(means):
+        first = place * len(runs) - place * (place + 3) // 2 - 1
+        for has, places in groups:
+            shared = np.flatnonzero(has & np.isfinite(mine))
+            rest = places[places > place]
+            if len(shared) and len(rest):
+                gaps = means[np.ix_(rest, shared)] - mine[shared]
+                spread = gaps.std(1, ddof=1) if len(shared) > 1 else np.full(len(rest), np.inf)
+                size = gaps.mean(1)
+                yield first + rest, size, chances(size, spread, len(shared))
