@@ -29,11 +29,15 @@ from traffic.compute.roofline import (
 from traffic.compute.step import Roofline, StepTime
 from traffic.error import ComputeError
 from traffic.handoff.flow import Handoff
-from traffic.handoff.reshard import check_pair, rank_pairs
+from traffic.handoff.reshard import check_pair, moves, rank_pairs
 from traffic.model import Model
 
 DEFAULT_MAX_BATCH = 256
 """Sequences in one decode batch at most (the default of vLLM's max_num_seqs in its V1 engine)."""
+
+
+_MANY_BYTES = 1 << 40
+"""A cache in which a byte more or less is no share."""
 
 
 def instances(
@@ -276,6 +280,19 @@ class Deployment:
     handoff: Handoff = field(default_factory=Handoff)
     servers: Mapping[int, int] = field(default_factory=dict)
     cache: Caching | None = None
+
+    @cached_property
+    def nic_share(self) -> float:
+        """The part of a cache that the NIC with most of it sends or receives in a hand-off.
+
+        Above 1 where a rank sends copies to several.
+        """
+        p, d = self.prefill.attention_tp, self.decode.attention_tp
+        held = [0] * (p + d)
+        for move in moves(self.prefill.model, _MANY_BYTES, p, d):
+            held[move.source] += move.bytes
+            held[p + move.destination] += move.bytes
+        return max(held) / _MANY_BYTES
 
     def __post_init__(self) -> None:
         one, other = self.prefill, self.decode

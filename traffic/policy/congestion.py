@@ -39,10 +39,10 @@ _Moved = float | NDArray[np.float64]
 class Ways:
     """How long a hand-off would take between two instances, from the present picture.
 
-    The bytes moved at the rate of the slowest hop, stretched by what is in use: 1 / (1 -
-    utilisation) and 1 / (1 - paused share), each counted to 0.95 at most, after what is queued. The
-    stretch is the residual bandwidth of a busy link; the formula is ours. What a picture says of a
-    row, a column or the whole is worked out once.
+    The bytes that the busiest NIC moves, at the rate of the slowest hop, stretched by what is in
+    use: 1 / (1 - utilisation) and 1 / (1 - paused share), each counted to 0.95 at most, after what
+    is queued. The stretch is the residual bandwidth of a busy link; the formula is ours. What a
+    picture says of a row, a column or the whole is worked out once.
     """
 
     def __init__(self) -> None:
@@ -138,7 +138,8 @@ class NetworkAware(Costed):
         if view.network is None:
             links = view.hops if prefill is None else view.hops[prefill]
             return np.zeros(links.shape if decode is None else links[:, decode].shape)
-        return self._ways.transfer_ps(view.network, request.kv_bytes, prefill, decode)
+        moved = request.kv_bytes * view.nic_share
+        return self._ways.transfer_ps(view.network, moved, prefill, decode)
 
     def _late(self, load: NDArray[np.int64], usable: NDArray[np.bool_]) -> NDArray[np.bool_]:
         """Who would be overloaded with one request more."""
@@ -233,7 +234,7 @@ class Netkv(Costed):
             slower = slower[:, decode]
         if view.network is None:
             return slower * float(PS_PER_S)
-        each = request.kv_bytes / max(request.input_tokens, 1)
+        each = request.kv_bytes * view.nic_share / max(request.input_tokens, 1)
         moved = np.asarray(tokens * each, np.float64)
         return slower * self._ways.transfer_ps(view.network, moved, prefill, decode)
 

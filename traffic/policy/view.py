@@ -120,6 +120,8 @@ class View:
     prefill_healthy, decode_healthy: whom the router may choose.
     handoff_ps: the latest hand-offs, the newest last: from the end of the prefill to the cache in
         its place.
+    nic_share: the part of a prompt's cache that crosses the NIC with most of it when it is handed
+        over: less than 1 where several ranks share it, more where one sends copies.
     prefix, network, time: what caches, fabric and instances add, where the run has it.
     """
 
@@ -137,6 +139,7 @@ class View:
     decode_healthy: NDArray[np.bool_]
     now_ps: int = 0
     handoff_ps: deque[int] = field(default_factory=lambda: deque(maxlen=RECENT))
+    nic_share: float = 1.0
     prefix: PrefixView | None = None
     network: NetworkView | None = None
     time: TimeView | None = None

@@ -58,6 +58,7 @@ class Disaggregated:
         self._latency = router.service.latency_ps if deployment.handoff.pull else None
         self._view = View.idle(router.service.hops, self._capacity)
         self._view.network = router.service.network
+        self._view.nic_share = deployment.nic_share
         self._view.time = Forecast(prefill, decode)
         self._queue = [Line(priority) for _ in prefill.instances]
         self._busy = [False] * len(prefill.instances)

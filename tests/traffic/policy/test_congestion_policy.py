@@ -114,6 +114,18 @@ def test_estimates_within_a_tenth_count_as_equal_and_the_fewest_links_win(
     assert wide.decode(ask(), 0, state) == 2
 
 
+def test_an_estimate_is_of_what_the_busiest_nic_moves(picture: Picture) -> None:
+    # 100 us and 8 us of queue count as equal, an eighth of it, 12.5 us, and 8 us of queue do not.
+    state = picture([[4, 2, 4, 4]], queued=[[0] + [8 * PS_PER_US] * 3])
+    aware = NetworkAware(NetworkAwareSettings(), state.hops, 0)
+    netkv = Netkv(NetkvSettings(step_weight=0, tier_weight=0), state.hops, 0)
+    assert aware.decode(ask(), 0, state) == 1
+    assert netkv.decode_cost(ask(), 0, state)[1] / PS_PER_US == pytest.approx(108)
+    state.nic_share = 1 / 8
+    assert aware.decode(ask(), 0, state) == 0
+    assert netkv.decode_cost(ask(), 0, state)[1] / PS_PER_US == pytest.approx(20.5)
+
+
 def test_netkv_takes_a_tier_more_for_twice_as_slow(picture: Picture) -> None:
     # 100 us at rest: x 2 for half the rate, x 2 for a tier, x 3 for two, x 10.
     state = picture([[2, 4, 6, 2]], busy=[[0.5, 0.0, 0.0, 0.9]])

@@ -112,6 +112,17 @@ def test_the_four_budgets_add_up_to_the_picosecond_and_stages_never_run_backward
             assert sum(n for n, h, e in zip(need, held, ends, strict=True) if h <= at < e) <= memory
 
 
+def test_the_router_is_told_what_the_busiest_nic_moves_of_a_cache(
+    pools: Callable[..., Deployment], wire: Callable[..., Emulator]
+) -> None:
+    hops = np.full((1, 1), 4, np.int32)
+    watched = Watched(policy("round_robin", hops))
+    requests = request_table(arrival_ps=[0], input_tokens=[100], output_tokens=[5])
+    serve(requests, pools(tp=(4, 8)), watched, wire(), hops=hops)
+    assert watched.view is not None
+    assert watched.view.nic_share == pytest.approx(1 / 4)
+
+
 @pytest.mark.parametrize("name", sorted(POLICIES))
 def test_the_same_seed_gives_the_same_bytes_and_shared_load_returns_to_zero(
     name: str, pools: Callable[..., Deployment], wire: Callable[..., Emulator]
