@@ -14,6 +14,7 @@ from typing import Final
 
 from msgspec import Struct
 
+from analysis import lossless
 from analysis.interval import Estimate, share_interval
 from analysis.wording import NONE, money, percent, share_told
 
@@ -40,7 +41,8 @@ class Trial(Struct, frozen=True, kw_only=True):
 
     ``tokens`` are the output tokens of those that met, None in trials that did not count them.
     Of the others ``unserved`` were rejected or not finished, ``late_first`` and ``late_token``
-    missed the objective for TTFT and for TPOT, maybe both.
+    missed the objective for TTFT and for TPOT, maybe both. ``lossless`` are frames that a lossless
+    class lost.
     """
 
     rate_per_s: float
@@ -51,6 +53,7 @@ class Trial(Struct, frozen=True, kw_only=True):
     late_first: int
     late_token: int
     tokens: int | None = None
+    lossless: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +85,8 @@ class Point:
 class Search:
     """The rates tried on one alternative, ascending; ``reason`` says why none was, or nothing.
 
-    ``usd_per_hour`` is what GPUs and fabric cost for an hour, NaN without prices.
+    ``usd_per_hour`` is what GPUs and fabric cost for an hour, NaN without prices; ``faults`` says
+    whether the scenario has any.
     """
 
     fabric: str
@@ -94,6 +98,17 @@ class Search:
     precision: float = 0.05
     reason: str = ""
     usd_per_hour: float = nan
+    faults: bool = False
+
+    @property
+    def name(self) -> str:
+        """The alternative, in a sentence."""
+        return f"{self.fabric} with {self.policy}"
+
+    @property
+    def lossless(self) -> int:
+        """Frames that a lossless class lost, at all rates."""
+        return sum(trial.lossless for point in self.points for trial in point.trials)
 
     @property
     def usd(self) -> float:
@@ -242,27 +257,23 @@ def _attained(point: Point | None) -> str:
 def sentences(searches: Sequence[Search]) -> list[str]:
     """What a reader should know of the numbers."""
     ran = [s for s in searches if not s.reason]
-    told: list[str] = []
+    told = lossless.told({s.name: s.lossless for s in ran}, faults=any(s.faults for s in ran))
     best = max(ran, key=lambda s: s.bracket[0].rate_per_s if s.bracket[0] else 0.0, default=None)
     if best is not None and best.bracket[0] is not None:
         top = best.bracket[0].rate_per_s
         least = "at least " if best.bracket[1] is None else ""
-        told.append(f"Highest: {least}{shown(top)} requests/s on {best.fabric} with {best.policy}.")
+        told.append(f"Highest: {least}{shown(top)} requests/s on {best.name}.")
         close = [s for s in ran if s is not best and not _apart(s, top)]
         if close:
-            names = ", ".join(f"{s.fabric} with {s.policy}" for s in close)
+            names = ", ".join(s.name for s in close)
             told.append(f"Within its search's precision of {percent(best.precision)}: {names}.")
     paid = sorted((s for s in ran if isfinite(s.usd)), key=lambda s: s.usd)
     if paid:
         first, last = paid[0], paid[-1]
         told.append(
-            f"Cheapest a token at its goodput: {first.fabric} with {first.policy}, "
+            f"Cheapest a token at its goodput: {first.name}, "
             f"{money(first.usd)} a million output tokens within the objectives"
-            + (
-                f"; dearest: {last.fabric} with {last.policy}, {money(last.usd)}."
-                if last is not first
-                else "."
-            )
+            + (f"; dearest: {last.name}, {money(last.usd)}." if last is not first else ".")
         )
     unbounded = [s for s in ran if s.bracket[0] is not None and s.bracket[1] is None]
     if unbounded:
@@ -280,10 +291,10 @@ def sentences(searches: Sequence[Search]) -> list[str]:
         if search.odd:
             rates = ", ".join(shown(rate) for rate in search.odd)
             told.append(
-                f"{search.fabric} with {search.policy}: attainment does not fall steadily with the "
+                f"{search.name}: attainment does not fall steadily with the "
                 f"rate; {rates} requests/s say otherwise than the bracket."
             )
-    told += [f"{s.fabric} with {s.policy}: impossible, {s.reason}." for s in searches if s.reason]
+    told += [f"{s.name}: impossible, {s.reason}." for s in searches if s.reason]
     return told
 
 

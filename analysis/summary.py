@@ -14,6 +14,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from analysis import lossless
 from analysis.budget import PARTS, Budgets, budgets
 from analysis.handoff import Handoffs, handoffs, window_ps
 from analysis.innocence import innocent_share
@@ -237,7 +238,7 @@ def summary(sample: Sample, q: float | None, allowed: float) -> Summary:
         resent=sum(part.resent_bytes for part in sample.handoffs) / sent if sent else nan,
         timeouts=sum(part.timeouts for part in sample.handoffs),
         drops=sum(int(cell.ports["drops"].astype(np.int64).sum()) for cell in sample.cells),
-        lossless=sum(cell.manifest.totals.get("drops_lossless", 0) for cell in sample.cells),
+        lossless=sum(lossless.frames(cell.manifest.totals) for cell in sample.cells),
         pause_max=_over_ports(sample.cells, "paused_ps", np.max),
         pause_mean=_over_ports(sample.cells, "paused_ps", np.mean),
         host_pause=_over_ports(sample.cells, "paused_ps", np.max, hosts=True),

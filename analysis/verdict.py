@@ -69,7 +69,11 @@ def verdict(
     manifest = study.manifest
     chosen = choice(rows, conditions(manifest))
     sentences = [
-        *lossless.told(study, rows, chosen),
+        *lossless.told(
+            {alternative(row): row.lossless for row in rows},
+            alternative(chosen) if chosen is not None else "",
+            faults=any(lossless.faulty(cell.manifest) for cell in study.cells),
+        ),
         *_others(rows, chosen, manifest.allowed),
         _hopeless(rows, manifest),
         decision.sentence(asked),

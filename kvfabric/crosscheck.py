@@ -12,6 +12,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from analysis.lossless import frames
 from emulate.fluid import FluidEmulator
 from emulate.mininet.dilation import patience_s, prospect, refuse_wall
 from emulate.mininet.emulator import MininetEmulator, refuse_window
@@ -72,8 +73,9 @@ BEYOND: Final = 10
 class Checked:
     """One emulator's times of the same hand-offs, in picoseconds, -1 for one that did not finish.
 
-    marked, pauses, drops: sums over all ports, None of an emulator without such things. partial: it
-    was interrupted, and tells only of what had finished by then.
+    marked, pauses, drops: sums over all ports, None of an emulator without such things; lossless:
+    those of the drops that a lossless class lost. partial: it was interrupted, and tells only of
+    what had finished by then.
     """
 
     name: str
@@ -81,6 +83,7 @@ class Checked:
     marked: int | None = None
     pauses: int | None = None
     drops: int | None = None
+    lossless: int = 0
     partial: bool = False
 
     def beside(self, other: "Checked") -> "Checked":
@@ -289,4 +292,5 @@ def _of_frames(name: str, heard: Rehearsal, finish_ps: Times, told: Telemetry) -
     marked, pauses, drops = (
         int(np.asarray(told.ports[column]).sum()) for column in ("marked", "pauses", "drops")
     )
-    return Checked(name, heard.handoff_ps(finish_ps), marked, pauses, drops)
+    lost = frames(told.totals)
+    return Checked(name, heard.handoff_ps(finish_ps), marked, pauses, drops, lost)

@@ -15,6 +15,7 @@ from typing import Final, Protocol
 import msgspec
 import numpy as np
 
+from analysis import lossless
 from analysis.record import (
     Cell,
     CellManifest,
@@ -78,6 +79,13 @@ class Outlook:
     why: str
     busy_ps: int
     packet: Cell
+
+    @property
+    def not_lossless(self) -> list[str]:
+        """What `analysis.lossless` tells of the packet run: its frames are no better."""
+        asked = self.packet.manifest
+        lost = {f"{asked.fabric} with {asked.policy}": lossless.frames(asked.totals)}
+        return lossless.told(lost, faults=lossless.faulty(asked))
 
     @property
     def wall_s(self) -> float:

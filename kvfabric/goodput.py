@@ -21,6 +21,7 @@ from msgspec.structs import replace
 from analysis.budget import after_warmup
 from analysis.disk import write_synced
 from analysis.goodput import GOAL, Point, Search, Trial, next_rate, rounded, rounds_left
+from analysis.lossless import frames
 from analysis.record import FINISHED, Cell, CellManifest, StudyManifest
 from analysis.service import attained
 from kvfabric.compare import StudyError, jobs_of, locked, manifest_of, vacant
@@ -120,7 +121,7 @@ def measure(attempt: Attempt, report: Callable[[int], None] | None = None) -> No
             report(done - told)
         told = done
 
-    outcome, _, _ = served(replaced(job, alternative=at_rate), tell)
+    outcome, emulator, _ = served(replaced(job, alternative=at_rate), tell)
     cell = Cell(
         CellManifest(
             cell=job.cell,
@@ -131,6 +132,7 @@ def measure(attempt: Attempt, report: Callable[[int], None] | None = None) -> No
             version=version("kvfabric"),
             emulator=scenario.run.emulator,
             warmup_requests=scenario.warmup_requests,
+            totals=emulator.telemetry().totals,
         ),
         outcome.requests,
     )
@@ -152,6 +154,7 @@ def _trial(cell: Cell, attempt: Attempt) -> Trial:
         late_first=int((ended & ~first).sum()),
         late_token=int((ended & ~token).sum()),
         tokens=int(table["output_tokens"][met].sum()),
+        lossless=frames(cell.manifest.totals),
     )
 
 
@@ -202,6 +205,7 @@ def _known(
         precision,
         first.impossible or "",
         first.price.usd_per_hour if first.price is not None else nan,
+        bool(first.alternative.scenario.faults),
     )
 
 

@@ -11,6 +11,7 @@ from topo.error import KvfabricError
 
 if TYPE_CHECKING:
     from kvfabric.crosscheck import Checked, Crosscheck, Rehearsal
+    from kvfabric.run import CellJob
     from topo.fabric import Fabric
 
 
@@ -113,7 +114,7 @@ def command(
             most_s=most_s,
             memory=links == "memory",
         )
-    _print(found)
+    _print(found, job)
     if pairs:
         _print_pairs(found, heard, job.stage.fabric)
     _write(found, heard, job.stage.fabric, place, name)
@@ -199,13 +200,19 @@ def _name(one: "Checked") -> str:
     return f"{one.name}, partial: {int((one.handoff_ps >= 0).sum()):,} of {len(one.handoff_ps):,}"
 
 
-def _print(found: "Crosscheck") -> None:
+def _print(found: "Crosscheck", job: "CellJob") -> None:
+    from analysis import lossless
     from kvfabric.crosscheck import LEAVES_OUT, TCP_LEAVES_OUT
     from kvfabric.table import print_table
 
     count = len(found.checked[0].handoff_ps)
     columns = ("emulator", "P50", "P95", "P99", "marked", "pauses", "drops")
     print_table(f"{count} hand-offs, the same flows at the same times", columns, _rows(found))
+    asked = job.alternative
+    most = max(found.checked, key=lambda one: one.lossless)
+    name = f"{asked.fabric} with {asked.policy} ({most.name})"
+    for line in lossless.told({name: most.lossless}, faults=bool(asked.scenario.faults)):
+        click.echo(line)
     for one in found.checked:
         click.echo(f"{one.name} leaves out {LEAVES_OUT.get(one.name, TCP_LEAVES_OUT)}")
     if any(one.partial for one in found.checked):

@@ -89,6 +89,8 @@ def command(
     name = study.scenario.name
     with stages(name) as say:
         seen = outlook(job, dilation, most_s, tell=partial(_tell, name, say), tcp=control)
+    for line in seen.not_lossless:
+        click.echo(f"its packets: {line}", err=True)
     click.echo(f"{seen.why}; the network is busy for {seen.wall_s:.0f} s of real time", err=True)
     with progress(name, 1.0) as tick:
         done = (

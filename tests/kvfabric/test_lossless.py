@@ -5,11 +5,15 @@ from pathlib import Path
 import pytest
 
 from analysis.brief import brief
+from analysis.goodput import sentences
 from analysis.record import read_study
 from analysis.report import write_report
 from analysis.result import Result, result
 from analysis.table import table
+from kvfabric.cli import main
 from kvfabric.compare import run_study
+from kvfabric.emulate import Outlook
+from kvfabric.goodput import goodput
 from kvfabric.load import load
 
 TEXT = """\
@@ -82,3 +86,34 @@ def test_nothing_is_told_where_headroom_suffices_or_no_class_is_lossless(
     found = ran(tmp_path, TEXT.replace("{ecn: off}", more or "{ecn: off}"))
     assert lossless(found) == []
     assert found.summaries[0].lossless == 0
+
+
+def test_goodput_tells_it_first(tmp_path: Path) -> None:
+    path = tmp_path / "s.yaml"
+    path.write_text(TEXT + "slo: {ttft: 300ms}\n" + RULE, encoding="utf-8")
+    whole, short = found = goodput(
+        load(path), tmp_path / "out", precision=1.0, progress=lambda *_: None
+    )
+    assert whole.lossless == 0 < short.lossless
+    line = sentences(found)[0]
+    assert line.startswith(f"Not lossless: {short.lossless:,} frames of a lossless class were dro")
+    assert "in leaf-spine headroom=0KiB with random." in line
+
+
+def test_crosscheck_tells_it_before_what_each_emulator_leaves_out(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "s.yaml"
+    path.write_text(TEXT.replace("network: {", OVERRIDE), encoding="utf-8")
+    with pytest.raises(SystemExit):
+        main(["crosscheck", str(path), "--no-mininet", "--out", str(tmp_path / "out")])
+    lines = capsys.readouterr().out.splitlines()
+    (at,) = (n for n, line in enumerate(lines) if line.startswith("Not lossless: "))
+    assert "in leaf-spine with random (packet)." in lines[at]
+    assert lines[at + 1].startswith("bytes/bandwidth leaves out")
+
+
+def test_real_frames_are_foretold_by_their_packets(tmp_path: Path) -> None:
+    (cell,) = ran(tmp_path, TEXT.replace("network: {", OVERRIDE)).study.cells
+    (line,) = Outlook(1000, "as given", 10**9, cell).not_lossless
+    assert "dropped for want of buffer in leaf-spine with random." in line
