@@ -25,6 +25,12 @@ from topo.unit import rate_text, size_text
 NEVER: Final = 2**62
 """An instant that is not reached, and a number of bytes that no queue holds."""
 
+NO_STORM: Final = (
+    "storm: no class is under PFC, nothing would stop; leave it out, or write pfc: true and a "
+    "rocev2 transport"
+)
+"""Why a pause storm is refused where nothing can be paused."""
+
 Columns = dict[str, Any]
 """Numbers, lists and arrays by the name under which an engine takes them."""
 
@@ -64,10 +70,7 @@ def refuse_storms(discipline: Discipline, faults: Sequence[Fault]) -> None:
     """Raise `FaultError` for a pause storm where nothing can be paused."""
     storms = [fault for fault in faults if fault.kind == "storm"]
     if storms and not discipline.protected:
-        raise FaultError(
-            "storm: no class is under PFC, nothing would stop; leave it out, or write pfc: true "
-            "and a rocev2 transport"
-        )
+        raise FaultError(NO_STORM)
 
 
 def port_headroom(

@@ -7,9 +7,9 @@ refused only if no alternative that has it written, by itself or from the base, 
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from emulate.setting import NO_STORM
 from kvfabric.scenario import NetworkPart, Scenario
 from kvfabric.source import Place, ScenarioError, Source
-from topo.unit import size_text
 
 _SWITCHLESS: Final = ("host_mesh", "bipartite_direct")
 _RHYTHM: Final = {
@@ -21,13 +21,20 @@ _RHYTHM: Final = {
 }
 """Keys of arrivals that a single process has."""
 
+_OFF: Final[tuple[object, ...]] = (None, False, "off", "none", [])
+"""Values by which a setting is switched off: they may stand where it would do nothing."""
+
 
 def refuse_idle(alternatives: Sequence[tuple[Scenario, Source]]) -> None:
     """Raise `ScenarioError` for a setting that is idle in every alternative that has it."""
     idle: dict[Place, ScenarioError] = {}
     at_work: set[Place] = set()
     for scenario, source in alternatives:
-        found = {place: why for place, why in _idle(scenario) if place in source.lines}
+        found = {
+            place: why
+            for place, why in idle_in(scenario)
+            if place in source.lines and source.at(place) not in _OFF
+        }
         at_work |= source.lines.keys() - found.keys()
         for place, why in found.items():
             idle.setdefault(place, source.error(place, why))
@@ -36,15 +43,14 @@ def refuse_idle(alternatives: Sequence[tuple[Scenario, Source]]) -> None:
             raise refusal
 
 
-def _idle(scenario: Scenario) -> Iterator[tuple[Place, str]]:
-    """What does nothing in a scenario, if it is written there: why, and what to write."""
+def idle_in(scenario: Scenario) -> Iterator[tuple[Place, str]]:
+    """What does nothing in a scenario, written there or not: why, and what to write."""
     network = scenario.network
     yield from _of_network(network)
     if network.transport.kind == "infiniband" or not network.discipline.pfc:
         for number, fault in enumerate(scenario.faults):
             if fault.kind == "storm":
-                told = "no class is under PFC, nothing would stop; leave it out, or write pfc: true"
-                yield ("faults", number), f"storm: {told} and a rocev2 transport"
+                yield ("faults", number), NO_STORM
     family = scenario.fabric.family
     if family in _SWITCHLESS:
         yield ("fabric", "switch"), f"{family} has no switches; leave it out"
@@ -60,20 +66,16 @@ def _of_network(network: NetworkPart) -> Iterator[tuple[Place, str]]:
     sender: Place = ("network", "transport")
     rules: Place = ("network", "discipline")
     lanes = transport.kind == "infiniband"
-    if transport.receive_buffer is not None and transport.drain is None:
+    if transport.drain is None:
         yield (
             (*sender, "receive_buffer"),
-            f"{size_text(transport.receive_buffer)}: of hosts that take data at a rate of their "
-            "own; leave it out, or write drain: 50Gbps",
+            "of hosts that take data at a rate of their own; leave it out, or write drain: 50Gbps",
         )
-    if transport.credits is not None and not lanes:
-        yield (
-            (*sender, "credits"),
-            f"{size_text(transport.credits)}: of infiniband only; leave them out, or write "
-            "kind: infiniband",
-        )
-    if lanes and transport.control == "dcqcn":
-        yield (*sender, "control"), "dcqcn: not of infiniband; leave it out, or write kind: rocev2"
+    if lanes:
+        yield (*sender, "control"), "not of infiniband; leave it out, or write kind: rocev2"
+    else:
+        why = "of infiniband only; leave them out, or write kind: infiniband"
+        yield (*sender, "credits"), why
     if lanes or transport.control == "none":
         need = "kind: rocev2" if lanes else "control: dcqcn"
         yield (*sender, "preset"), f"of DCQCN only; leave it out, or write {need}"
@@ -87,10 +89,8 @@ def _of_network(network: NetworkPart) -> Iterator[tuple[Place, str]]:
             "infiniband has credits, and neither pauses nor marks; leave out pfc, headroom, alpha, "
             "watchdog, ecn and overrides, or write kind: rocev2"
         )
-        if discipline.pfc:
-            yield (*rules, "pfc"), why
-        if discipline.ecn not in (False, "off"):
-            yield (*rules, "ecn"), why
+        yield (*rules, "pfc"), why
+        yield (*rules, "ecn"), why
     elif not discipline.pfc:
         why = (
             "no class is under PFC; leave out headroom, alpha, watchdog and overrides, or write "
@@ -100,7 +100,5 @@ def _of_network(network: NetworkPart) -> Iterator[tuple[Place, str]]:
         return
     yield (*rules, "headroom"), why
     yield (*rules, "alpha"), why
-    if discipline.watchdog:
-        yield (*rules, "watchdog"), why
-    if network.overrides:
-        yield ("network", "overrides"), why
+    yield (*rules, "watchdog"), why
+    yield ("network", "overrides"), why

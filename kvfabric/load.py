@@ -82,8 +82,10 @@ def load(
     base = replace(source, value={k: v for k, v in source.value.items() if k != "compare"})
     alternatives = list(_alternatives(base, source, axes))
     if not hidden:
-        refuse_idle([(one.scenario, one.source) for one in alternatives])
-        refuse_axes([one.scenario for one in alternatives], source)
+        asked = [(one.scenario, one.source) for one in alternatives]
+        refuse_idle(asked)
+        refuse_axes(asked, source)
+    _refuse_namesakes(alternatives, source)
     if allow_code:
         permit(Path(path))
     return Study(alternatives[0].scenario, alternatives, source, _digest(source), allow_code)
@@ -130,7 +132,6 @@ def _alternatives(base: Source, whole: Source, compare: dict[str, Any]) -> list[
         fabric = " ".join([own, *extra.values()])
         varied = {"fabric": own, **extra}
         out.append(Alternative(fabric, policy_label(scenario), scenario, source, varied))
-    _refuse_twins(out, whole)
     return out
 
 
@@ -142,7 +143,7 @@ def _mapped(source: Source, place: Place) -> Source:
     return source.overlaid(("policy",), {"kind": name}, ("\0policy",))
 
 
-def _refuse_twins(alternatives: list[Alternative], whole: Source) -> None:
+def _refuse_namesakes(alternatives: list[Alternative], whole: Source) -> None:
     seen: set[tuple[str, str]] = set()
     for a in alternatives:
         for label in (a.fabric, a.policy):

@@ -62,7 +62,7 @@ def test_it_may_be_a_list_of_one_and_be_left_out_of_sight(tmp_path: Path) -> Non
 @pytest.mark.parametrize("compare", ["profile: [base, long_short]", "arrivals.rate: [1/s, 2/s]"])
 def test_requests_that_a_trace_takes_the_place_of_are_no_axis(tmp_path: Path, compare: str) -> None:
     axis = compare.partition(":")[0]
-    told = rf"s\.yaml:10: compare\.requests\.{axis}: .* does nothing where requests\.trace takes"
+    told = rf"s\.yaml:10: compare\.requests\.{axis}: .* again \(requests\.trace takes its place\);"
     for requests, overrides in (("trace: {file: trace.csv}", None), ("", TRACE)):
         with pytest.raises(ScenarioError, match=told):
             read(tmp_path, f"requests.{compare}", requests, overrides)
@@ -70,7 +70,7 @@ def test_requests_that_a_trace_takes_the_place_of_are_no_axis(tmp_path: Path, co
 
 def test_a_profile_is_none_where_lengths_take_its_place(tmp_path: Path) -> None:
     profiles = "requests.profile: [base, long_short]"
-    with pytest.raises(ScenarioError, match=r"profile does nothing where requests\.lengths takes"):
+    with pytest.raises(ScenarioError, match=r"again \(requests\.lengths takes its place\)"):
         read(tmp_path, profiles, OWN)
     half = "lengths: {input: {kind: constant, mean: 100}}"
     assert len(read(tmp_path, profiles, half).alternatives) == 2
@@ -82,3 +82,75 @@ def test_what_acts_beside_a_trace_and_what_one_alternative_uses_are_axes(tmp_pat
     assert len(read(tmp_path, "policy: [random, round_robin]", OWN, TRACE).alternatives) == 2
     either = "requests: [{profile: long_short}, {trace: {file: trace.csv}}]"
     assert len(read(tmp_path, either).alternatives) == 2
+
+
+@pytest.mark.parametrize(
+    ("compare", "told"),
+    [
+        ("network.discipline.alpha: [1/8, 0.125]", "alpha: alpha=0.125 is alpha=1/8 again; leave"),
+        ("fabric.nic: [50Gbps, 100Gbps, 0.1Tbps]", "nic: nic=0.1Tbps is nic=100Gbps again; leave"),
+        ("fabric: [{nic: 50Gbps, label: a}, {label: b, nic: 0.05Tbps}]", "fabric: b is a again;"),
+        ("fabric: [{leaves: 2}, {leaves: 2}]", "compare.fabric: leaf-spine leaves=2 stands twice;"),
+        ("policy: [random, {kind: random, label: dice}]", "policy: dice is random again; leave"),
+        ("policy: [random, random]", "compare.policy: random stands twice; leave one out"),
+        ("policy.staleness: [1ms, 1000us]", "least_loaded staleness=1000us is least_loaded stal"),
+        (
+            "faults: [[], [], [{kind: down, node: leaf0}]]",
+            "compare.faults: no faults stands twice;",
+        ),
+        ("requests.profile: [base, base]", "compare.requests.profile: profile=base stands twice"),
+    ],
+)
+def test_what_is_written_twice_is_refused_by_what_it_is(
+    tmp_path: Path, compare: str, told: str
+) -> None:
+    with pytest.raises(ScenarioError) as refused:
+        read(tmp_path, compare)
+    assert str(refused.value).partition("s.yaml:10: compare.")[1]
+    assert told in str(refused.value)
+    with pytest.raises(ScenarioError, match=r"s\.yaml:11: compare\."):
+        read(tmp_path, f"run.control_delay: [20us, 30us]\n  {compare}")
+
+
+def test_tokens_and_bytes_of_one_number_are_two_blocks(tmp_path: Path) -> None:
+    assert len(read(tmp_path, "handoff.block: [256 tokens, 256B]").alternatives) == 2
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "told"),
+    [
+        ("network.transport.kind: [rocev2, infiniband]", "network.discipline.pfc: [true, false]",
+         "no pfc is pfc again (infiniband has credits, and neither pauses nor marks); leave this "
+         "out of compare, or list what differs in one axis, network"),
+        ("network.discipline.pfc: [true, false]", "network.discipline.alpha: [1/8, 1/4]",
+         "alpha=1/4 is alpha=1/8 again (no class is under PFC); leave"),
+        ("network.transport.control: [dcqcn, none]", "network.transport.preset: [connectx, hpcc]",
+         "preset=hpcc is preset=connectx again (of DCQCN only); leave"),
+        ("network.discipline.pfc: [true, false]",
+         "faults: [[], [{kind: storm, link: [h0, leaf0], until: 1ms}]]",
+         "until 1 ms is no faults again (storm: no class is under PFC, nothing would stop); leave "
+         "this out of compare"),
+        ("run.emulator: [packet, fluid]", "network.discipline.ecn: [sonic, dctcp]",
+         "ecn=dctcp is ecn=sonic again (run.emulator fluid knows nothing of the network but "),
+        ("run.emulator: [fluid]", "network: [{}, {transport: {kind: infiniband}}]",
+         "again (run.emulator fluid knows nothing of the network but transport.mtu); leave"),
+    ],
+)  # fmt: skip
+def test_so_is_what_does_nothing_beside_a_value_of_another_axis(
+    tmp_path: Path, one: str, other: str, told: str
+) -> None:
+    for number, compare in ((11, (one, other)), (10, (other, one))):
+        with pytest.raises(ScenarioError) as refused:
+            read(tmp_path, "\n  ".join(compare))
+        assert f"s.yaml:{number}: compare.{other.partition(':')[0]}: " in str(refused.value)
+        assert told in str(refused.value)
+
+
+def test_the_same_may_stand_in_one_list_of_what_differs(tmp_path: Path) -> None:
+    infiniband = "{transport: {kind: infiniband}}"
+    listed = (
+        f"network: [{{discipline: {{pfc: true}}}}, {{discipline: {{pfc: false}}}}, {infiniband}]"
+    )
+    assert len(read(tmp_path, listed).alternatives) == 3
+    frames = "network.transport.mtu: [1KiB, 4KiB]"
+    assert len(read(tmp_path, frames, "", {("run", "emulator"): "fluid"}).alternatives) == 2

@@ -93,7 +93,7 @@ def test_the_first_look_compares_at_least_four_fabrics_with_five_policies() -> N
         ("gpu: H100-SXM", "gpu: [", "not YAML"),
         ("name: small", "name: small\ncompare: {polcy: [a]}", "s.yaml:2: compare.polcy: unknown"),
         ("name: small", "name: small\ncompare: {policy: []}", "s.yaml:2: compare.policy: must be"),
-        ("name: small", "name: small\ncompare: {policy: [a, a]}", "both called"),
+        ("name: small", "name: small\ncompare: {policy: [a, a]}", "a stands twice"),
         ("name: small", "name: s\nrun: {seeds: 1}", "s.yaml:13: run: stands twice"),
     ],
 )
