@@ -1,11 +1,11 @@
 """Where the time of the GPUs goes: at work, or lost, and to what.
 
-The time of every instance, from the first arrival to the last finish (warm-up included: GPUs are
-paid for from the start), is cut into parts that add up to it exactly. A prefill instance works
-while a prompt runs on it, loads while one that has its turn waits for blocks of a prefix cache, and
-is idle otherwise. A part of its work is lost as well: prompts computed again that an instance of
-the service had computed before, which a prefix cache missed (`traffic.cache.tally`). A decode
-instance works while at least one sequence
+The time of every instance, from the first arrival to the last finish, or to the end of a run that
+was stopped before it (warm-up included: GPUs are paid for from the start), is cut into parts that
+add up to it exactly. A prefill instance works while a prompt runs on it, loads while one that has
+its turn waits for blocks of a prefix cache, and is idle otherwise. A part of its work is lost as
+well: prompts computed again that an instance of the service had computed before, which a prefix
+cache missed (`traffic.cache.tally`). A decode instance works while at least one sequence
 decodes. Where none does, the first of these that holds names the cause:
 
 - network: a hand-off to it has been released and has not arrived;
@@ -73,13 +73,14 @@ def gpu_time(cell: Cell) -> GpuTime | None:
         return None
     first = int(table["arrival_ps"].min())
     ended = table["finish_ps"] >= 0
-    last = int(table["finish_ps"].max()) if ended.all() else cell.manifest.duration_ps
-    last = max(last, int(table["finish_ps"].max()), first)
+    last = max(int(table["finish_ps"].max()), first)
+    if not ended.all():
+        last = max(last, _stopped_ps(cell, first))
     window = last - first
 
     def moment(name: str) -> Times:
         """Not reached is as late as the end of the window."""
-        return np.where(table[name] < 0, last, table[name])
+        return np.where(table[name] < 0, last, np.minimum(table[name], last))
 
     end, ready, start = moment("prefill_end_ps"), moment("kv_ready_ps"), moment("decode_start_ps")
     elsewhere = table["prefill"] >= 0  # else the decode instance computes the prompt as well
@@ -112,6 +113,12 @@ def gpu_time(cell: Cell) -> GpuTime | None:
         loaded * each[0],
         totals.get("cache.again_ps", 0) * each[0],
     )
+
+
+def _stopped_ps(cell: Cell, first: int) -> int:
+    """The end of the run, to which memory is counted; of the network's work in results without."""
+    window = cell.manifest.totals.get("hbm.window_ps")
+    return cell.manifest.duration_ps if window is None else first + window
 
 
 def union_ps(where: Times, begin: Times, end: Times) -> int:

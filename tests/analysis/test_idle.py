@@ -86,10 +86,25 @@ def test_a_request_that_ends_with_its_prefill_binds_no_decode(make_rows: Rows) -
 
 
 def test_what_has_not_arrived_is_under_way_until_the_end(make_rows: Rows) -> None:
-    cell = make_rows([life(0, 0, 4, 4) | {"status": 1}], facts=facts(1, 1), duration_ps=10 * S)
+    row = life(0, 0, 4, 4) | {"status": 1}
+    cell = make_rows([row], facts=facts(1, 1), totals={"hbm.window_ps": 10 * S})
     found = gpu_time(cell)
     assert found is not None
     assert found.decode_lost == (6.0, 0.0, 0.0, 4.0)
+
+
+def test_a_run_that_was_stopped_counts_to_its_end_and_not_to_its_last_hand_off(
+    make_rows: Rows,
+) -> None:
+    row = life(2, 2, 3, 3, 4, 6) | {"status": 1}
+    cell = make_rows([row], facts=facts(1, 1), duration_ps=4 * S, totals={"hbm.window_ps": 10 * S})
+    found = gpu_time(cell)
+    assert found is not None
+    assert (found.decode, found.decode_work) == (10.0, 6.0)
+    assert found.decode_lost == (1.0, 0.0, 2.0, 1.0)
+    untold = gpu_time(make_rows([row], facts=facts(1, 1), duration_ps=4 * S, totals={}))
+    assert untold is not None
+    assert (untold.decode, untold.decode_lost) == (2.0, (1.0, 0.0, 0.0, 1.0))
 
 
 def test_without_requests_or_facts_there_is_no_gpu_time(make_rows: Rows) -> None:
