@@ -28,7 +28,7 @@ TESTS = tuple(
     f"tests/emulate/test_packet_{name}.py"
     for name in (
         "decision", "dcqcn", "nic", "exact", "stop", "peer", "lone", "queue", "pause", "credit",
-        "share", "class", "observe",
+        "share", "class", "observe", "rate", "buffer",
     )
 )  # fmt: skip
 MUTATIONS = SHARED + CORE

@@ -24,12 +24,15 @@ public:
     bool mark(Bytes queue, std::uint64_t hash) const {
         if (queue <= kmin_) return false;
         if (queue > kmax_) return true;
-        const auto above = static_cast<std::uint64_t>(queue - kmin_);
-        const auto range = static_cast<std::uint64_t>(kmax_ - kmin_);
-        return (hash >> 32) < pmax_q32_ * above / range;
+        // draw < pmax * above / range, rounded down, of sizes whose product takes more than 64 bits.
+        const auto above = static_cast<Wide>(queue - kmin_);
+        const auto range = static_cast<Wide>(kmax_ - kmin_);
+        return ((hash >> 32) + 1) * range <= pmax_q32_ * above;
     }
 
 private:
+    __extension__ using Wide = unsigned __int128;
+
     Bytes kmin_ = never;
     Bytes kmax_ = never;
     std::uint64_t pmax_q32_ = 0;

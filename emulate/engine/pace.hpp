@@ -3,7 +3,8 @@
 // A packet starts no earlier than its predecessor's start plus that one's wire time at the present
 // rate: a flow that waits is timed again when its rate changes, as the HPCC simulator does it for
 // HPCC. Kept at the old rate, as it does it for DCQCN and a setting has it, one packet at a floor of
-// 1 Mb/s holds its flow for 33 ms. A flow at the line's rate is not paced.
+// 1 Mb/s holds its flow for 33 ms. A flow at the line's rate is not paced; with its time kept it only
+// joins its line when its packet has left, and never a picosecond later.
 #pragma once
 
 #include "dcqcn.hpp"
@@ -32,7 +33,8 @@ public:
         wire_ = wire;
         paced_bps_ = 0;
         rate.sent(setting, now, wire);
-        if (!setting.retimed) next_ = now + gap(wire, rate.rate());
+        if (!setting.retimed) next_ = now + (rate.limited() ? gap(wire, rate.rate())
+                                                            : Serialiser(rate.rate()).duration(wire));
     }
 
 private:

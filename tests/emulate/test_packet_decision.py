@@ -3,10 +3,11 @@
 import itertools
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from emulate import _engine
+from emulate.bound import MOST_BYTES
 from emulate.headroom import SONIC_XOFF, HeadroomError, sonic
 from emulate.marking import PROFILES
 from topo.unit import PROPAGATION_PS_PER_M
@@ -158,8 +159,12 @@ def test_a_paused_class_starts_again_by_xon_or_when_the_time_is_over():
 
 
 @given(
-    kmin=st.integers(0, 10**6), span=st.integers(1, 10**6), pmax=st.floats(0, 1), at=st.floats(0, 1)
+    kmin=st.integers(0, 10**6),
+    span=st.one_of(st.integers(1, 10**6), st.integers(2**32, MOST_BYTES - 10**6)),
+    pmax=st.floats(0, 1),
+    at=st.floats(0, 1),
 )
+@example(kmin=0, span=2**34, pmax=1.0, at=0.5)
 def test_a_mark_is_drawn_with_the_probability_of_the_formula(kmin, span, pmax, at):
     marker = _engine.Marker(kmin, kmin + span, round(pmax * 2**32))
     queue = kmin + round(at * span)
@@ -284,6 +289,15 @@ def test_an_old_nak_is_ignored():
 def test_the_sonic_headroom_is_that_of_the_vendors_table(gbps):
     for metres, xoff in SONIC_XOFF[gbps]:
         assert sonic(gbps * 10**9, metres * PROPAGATION_PS_PER_M, 4096) == xoff
+
+
+@pytest.mark.parametrize(
+    ("gbps", "bytes_at"), [(100, (44_032, 49_152, 83_968)), (400, (86_016, 104_448, 243_712))]
+)
+def test_the_sonic_headroom_of_5_40_and_300_m_is_the_published_one(gbps, bytes_at):
+    # SONiC, pg_profile_lookup.ini of the SN5610N, column xoff.
+    delays = [metres * PROPAGATION_PS_PER_M for metres in (5, 40, 300)]
+    assert tuple(sonic(gbps * 10**9, delay, 4096) for delay in delays) == bytes_at
 
 
 def test_the_sonic_headroom_grows_with_length_and_rate_and_ends_with_the_table():

@@ -1,14 +1,14 @@
 """A flow alone on an idle fabric takes its ideal time, to the picosecond."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from emulate import _engine
 from emulate.discipline import Discipline
 from emulate.packet import PacketEmulator
 from emulate.path import Pathfinder
-from emulate.transport import Transport
+from emulate.transport import PRESETS, Transport
 from topo.fabric import Switch
 from topo.family.registry import build
 from topo.route import equal_cost
@@ -97,11 +97,17 @@ def test_the_ideal_of_uniform_hops_is_the_closed_form():
     issue=st.sampled_from([0, 0, 50_000]),
     hops=st.lists(st.tuples(RATES, DELAYS), min_size=1, max_size=5),
     release=st.integers(0, 10**9),
+    preset=st.sampled_from([None, *PRESETS]),
 )
-def test_a_lone_flow_takes_the_ideal_time_on_any_chain(lab, size, share, issue, hops, release):
+# 7 Gbit/s is 1142.857 ps a byte: the gap of a rate must not be longer than the frame.
+@example(size=200_000, share=1, issue=0, hops=[(7 * G, 0)], release=0, preset="hpcc")
+def test_a_lone_flow_takes_the_ideal_time_on_any_chain(
+    lab, size, share, issue, hops, release, preset
+):
     rates, delays = zip(*hops, strict=True)
     fabric = lab.chain(rates, delays)
-    transport = Transport(control="none", issue_ps=issue)
+    control = {"control": "none"} if preset is None else {"preset": preset}
+    transport = Transport(issue_ps=issue, **control)
     emulator = PacketEmulator(fabric, equal_cost(fabric), QUIET, transport, seed=3)
     source, destination = lab.hosts(fabric)
     descriptors = min(share, size)

@@ -152,6 +152,31 @@ def test_the_mean_of_the_series_is_that_of_an_m_d_1_queue(lab, load):
     assert error < 0.1 * expected
 
 
+@pytest.mark.parametrize("kind", ["rocev2", "infiniband"])
+def test_bytes_over_time_in_a_queue_are_those_that_its_frames_waited(lab, kind):
+    # Little's law, exact of any sample path: the integral of the queue is the sum of the waits.
+    rng, tick = np.random.default_rng(3), 2_003
+    fabric = lab.star(9)
+    *sources, sink = lab.hosts(fabric)
+    release = np.cumsum(rng.exponential(FRAME / 0.9, 2_000)).astype(int)
+    rows = [(int(rng.choice(sources)), sink, 4096, int(at)) for at in release]
+    free = Transport(kind=kind, control="none")
+    emulator = PacketEmulator(fabric, equal_cost(fabric), PAUSES, free, seed=1, tick_ps=tick)
+    emulator.submit(lab.flows(*rows))
+    lab.finish(emulator, until=10**10)
+    telemetry, port = emulator.telemetry(), int(fabric.ports.reverse[fabric.ports.first[sink]])
+    series = {name: column[telemetry.series["port"] == port].astype(float)
+              for name, column in telemetry.series.items()}  # fmt: skip
+    here = telemetry.hops["port"] == port
+    waited = telemetry.hops["queued_ps"][here] + telemetry.hops["paused_ps"][here]
+    integral = (series["mean_bytes"] * series["span_ps"]).sum()
+    assert integral == pytest.approx(4178.0 * waited.sum(), rel=1e-3)
+    # The histogram's bins are a power of two wide.
+    mine = telemetry.occupancy["port"] == port
+    least = telemetry.occupancy["least_bytes"][mine] * telemetry.occupancy["samples"][mine]
+    assert least.sum() * tick <= integral <= 2 * least.sum() * tick
+
+
 def test_a_quiet_port_has_only_empty_samples_and_no_series(lab):
     emulator = incast(lab, tick_ps=US)
     lab.finish(emulator, until=5_000 * US)

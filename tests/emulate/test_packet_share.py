@@ -57,10 +57,12 @@ def test_without_pause_the_queue_of_an_incast_peaks_at_all_but_one_message(lab):
     assert sum(ports["pauses"]) == 0
 
 
-def long_run(lab, fabric, pairs, discipline, transport, warm, span):
+def long_run(lab, fabric, pairs, discipline, transport, warm, span, priority=3):
     """Wire bytes per second of each source over a window of long flows."""
     emulator = PacketEmulator(fabric, equal_cost(fabric), discipline, transport, seed=5)
-    emulator.submit(lab.flows(*((s, d, 2 * 10**9, 0) for s, d in pairs)))
+    flows = lab.flows(*((s, d, 2 * 10**9, 0) for s, d in pairs))
+    flows["priority"] = priority
+    emulator.submit(flows)
     assert not len(emulator.advance(warm).completions)
     before = [through(emulator, s) for s, _ in pairs]
     assert not len(emulator.advance(warm + span).completions)
@@ -115,6 +117,23 @@ def test_pause_makes_a_victim_as_slow_as_the_flow_that_it_shares_a_fifo_with(lab
     small = Discipline(ecn="off", alpha=1 / 32)
     rates = long_run(lab, fabric, pairs, small, FREE, 20 * MS, 30 * MS)
     assert rates == pytest.approx([40 * G / n] * (n + 1), rel=0.01)
+
+
+@pytest.mark.parametrize("n", [2, 4])
+def test_in_a_queue_of_its_own_a_victim_gets_what_the_stopped_flow_leaves(lab, n):
+    # As above, but V has a class, and so a queue, of its own at the uplink: V = C - C / N.
+    fabric, _, b, (va, aa) = dumbbell(lab, 2, 40)
+    others = [fabric.add_host(f"o{i}") for i in range(n - 1)]
+    hot, cold = fabric.add_host("hot"), fabric.add_host("cold")
+    for host in (*others, hot, cold):
+        fabric.connect(host, b, rate_bps=40 * G, delay_ps=50_000)
+    pairs = [(va, cold), (aa, hot), *((o, hot) for o in others)]
+    # An uplink that offers V more than half must serve A whenever A is not stopped.
+    weights = (1, 1, 1, 8, 1, 1, 1, 1)
+    small = Discipline(ecn="off", alpha=1 / 32, lossless=(3, 4), weights=weights)
+    own = [4] + [3] * n
+    rates = long_run(lab, fabric, pairs, small, FREE, 20 * MS, 30 * MS, own)
+    assert rates == pytest.approx([40 * G * (n - 1) / n] + [40 * G / n] * n, rel=0.01)
 
 
 def test_without_the_congesting_flows_the_victim_is_not_one(lab):
