@@ -24,6 +24,7 @@ from kvfabric.catalogue import catalogues_of
 from kvfabric.deployment import Placed, placed_of, times_of
 from kvfabric.fault import faults_of, standing
 from kvfabric.hazard import hazards_of
+from kvfabric.label import fabric_label
 from kvfabric.mistake import mistake
 from kvfabric.network import discipline_of, transport_of
 from kvfabric.override import headrooms_of
@@ -119,6 +120,8 @@ class Stage:
 def stage(scenario: Scenario, source: Source) -> Stage:
     """Build what the scenario names; every refusal carries its place in the file."""
     whole = fabric_of(scenario, source)
+    # What is refused on one of several fabrics is told with the name that tables have for it.
+    whole.name = fabric_label(scenario)
     fabric = _standing(scenario, source, whole)
     routes = equal_cost(fabric)
     placed = placed_of(scenario, source, fabric, routes)

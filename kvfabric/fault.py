@@ -11,7 +11,7 @@ from kvfabric.scenario import FaultPart
 from topo.check import check
 from topo.error import FabricError
 from topo.fabric import Fabric, Link
-from topo.unit import show_duration
+from topo.unit import duration_text
 
 
 def faults_of(part: FaultPart, fabric: Fabric) -> list[Fault]:
@@ -26,8 +26,8 @@ def faults_of(part: FaultPart, fabric: Fabric) -> list[Fault]:
             raise FaultError(
                 f"node {part.node!r}: a node can only be down or removed; write `kind: down`"
             )
-        return node_down(fabric, _known(fabric, part.node), int(part.start), end)
-    first = _known(fabric, (part.link or ("", ""))[0])
+        return node_down(fabric, fabric.node(part.node).index, int(part.start), end)
+    first = fabric.node((part.link or ("", ""))[0]).index
     turned: dict[str, Literal["both", "forward", "back"]] = {"forward": "back", "back": "forward"}
     return [
         Fault(
@@ -75,17 +75,9 @@ def _links(part: FaultPart, fabric: Fabric) -> list[Link]:
     if (part.link is None) == (part.node is None):
         raise FaultError("a fault needs either `link: [leaf0, spine0]` or `node: spine0`")
     if part.node is not None:
-        node = _known(fabric, part.node)
+        node = fabric.node(part.node).index
         return [link for link in fabric.links if node in (link.a, link.b)]
-    first, second = part.link or ("", "")
-    ends = {_known(fabric, first), _known(fabric, second)}
-    found = [link for link in fabric.links if {link.a, link.b} == ends]
-    if not found:
-        raise FaultError(
-            f"link {first!r} to {second!r}: not joined by a cable; `kvfabric topo show` names what "
-            "is"
-        )
-    return found
+    return fabric.cables(*(part.link or ("", "")))
 
 
 def faults_told(parts: Sequence[FaultPart]) -> str:
@@ -96,24 +88,16 @@ def faults_told(parts: Sequence[FaultPart]) -> str:
 def _told(part: FaultPart) -> str:
     words = [_place(part), part.kind]
     if part.share is not None:
-        words.append(f"{part.share * 100:g}%")
+        words.append(f"{part.share * 100:.12g}%")
     means = (("MTBF", part.mtbf), ("MTTR", part.mttr))
-    words += [f"{name} {show_duration(mean)}" for name, mean in means if mean is not None]
+    words += [f"{name} {duration_text(mean)}" for name, mean in means if mean is not None]
     if part.start:
-        words.append(f"from {show_duration(part.start)}")
+        words.append(f"from {duration_text(part.start)}")
     if part.until is not None:
-        words.append(f"until {show_duration(part.until)}")
+        words.append(f"until {duration_text(part.until)}")
     return " ".join(words)
 
 
 def _place(part: FaultPart) -> str:
     joint = {"both": "-", "forward": ">", "back": "<"}[part.direction]
     return part.instance or part.node or f" {joint} ".join(part.link or ())
-
-
-def _known(fabric: Fabric, name: str) -> int:
-    try:
-        return fabric.node(name).index
-    except FabricError:
-        near = ", ".join(n.name for n in fabric.nodes[:3])
-        raise FaultError(f"node {name!r}: not in the fabric; its names are {near}, ...") from None

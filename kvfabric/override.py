@@ -1,10 +1,9 @@
 """The ``network.overrides`` of a scenario: single switches or ports that are set otherwise."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from emulate.discipline import Discipline, DisciplineError
 from kvfabric.scenario import OverridePart
-from topo.error import FabricError
 from topo.fabric import Fabric
 from topo.unit import show_size
 
@@ -31,27 +30,12 @@ def overrides_told(parts: Sequence[OverridePart]) -> str:
     )
 
 
-def _ports(part: OverridePart, fabric: Fabric) -> Iterator[int]:
-    node = _known(part.node, fabric)
-    if fabric.nodes[node].switch is None:
+def _ports(part: OverridePart, fabric: Fabric) -> range | list[int]:
+    node = fabric.node(part.node)
+    if node.switch is None:
         raise DisciplineError(f"node {part.node!r}: a host, which has no headroom; name a switch")
-    far = None if part.towards is None else _known(part.towards, fabric)
-    ports = fabric.ports
-    mine = range(int(ports.first[node]), int(ports.first[node + 1]))
-    found = [port for port in mine if far is None or int(ports.node[ports.reverse[port]]) == far]
-    if not found:
-        raise DisciplineError(
-            f"towards {part.towards!r}: not joined to {part.node!r} by a cable; "
-            "`kvfabric topo show` names what is"
-        )
-    yield from found
-
-
-def _known(name: str, fabric: Fabric) -> int:
-    try:
-        return fabric.node(name).index
-    except FabricError:
-        near = ", ".join(node.name for node in fabric.nodes[:3])
-        raise DisciplineError(
-            f"node {name!r}: not in the fabric; its names are {near}, ..."
-        ) from None
+    first, end = fabric.ports.first[node.index : node.index + 2].tolist()
+    if part.towards is None:
+        return range(first, end)
+    cables = fabric.cables(part.node, part.towards)
+    return [first + (c.a_port if c.a == node.index else c.b_port) for c in cables]

@@ -11,7 +11,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,10 @@ from topo.unit import duration_text, propagation_ps, rate_text
 
 if TYPE_CHECKING:
     import networkx as nx
+
+
+_NEAR: Final = 4
+"""Neighbours that are named in a refusal, at most; of the highest tier first."""
 
 
 class Kind(StrEnum):
@@ -232,11 +236,28 @@ class Fabric:
         return [n.index for n in self.nodes if n.kind is Kind.HOST and n.role in roles]
 
     def node(self, name: str) -> Node:
-        """The node of that name."""
-        try:
-            return self.nodes[self._by_name[name]]
-        except KeyError:
-            raise FabricError(f"node {name!r}: no such node in fabric {self.name!r}") from None
+        """The node of that name; refused where there is none, with names of what there is."""
+        if name not in self._by_name:
+            near = {(node.kind, node.tier): node.name for node in reversed(self.nodes)}
+            told = ", ".join(reversed(near.values()))
+            raise FabricError(f"node {name!r}: not in fabric {self.name!r}; it has {told}, ...")
+        return self.nodes[self._by_name[name]]
+
+    def cables(self, one: str, other: str) -> list[Link]:
+        """The links between two nodes; refused where there are none, with what the first has."""
+        a, b = self.node(one).index, self.node(other).index
+        mine = [link for link in self.links if a in (link.a, link.b)]
+        found = [link for link in mine if b in (link.a, link.b)]
+        if not found or a == b:
+            far = [self.nodes[link.b if link.a == a else link.a] for link in mine]
+            far.sort(key=lambda node: (-node.tier, node.index))
+            names = list(dict.fromkeys(node.name for node in far))
+            told = ", ".join(names[:_NEAR]) + (", ..." if len(names) > _NEAR else "")
+            raise FabricError(
+                f"link {one!r} to {other!r}: no cable of fabric {self.name!r}; those of {one!r} "
+                f"lead to {told or 'nothing'}"
+            )
+        return found
 
     @property
     def ports(self) -> Ports:

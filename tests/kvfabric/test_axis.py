@@ -128,7 +128,7 @@ def test_tokens_and_bytes_of_one_number_are_two_blocks(tmp_path: Path) -> None:
          "preset=hpcc is preset=connectx again (of DCQCN only); leave"),
         ("network.discipline.pfc: [true, false]",
          "faults: [[], [{kind: storm, link: [h0, leaf0], until: 1ms}]]",
-         "until 1 ms is no faults again (storm: no class is under PFC, nothing would stop); leave "
+         "until 1ms is no faults again (storm: no class is under PFC, nothing would stop); leave "
          "this out of compare"),
         ("run.emulator: [packet, fluid]", "network.discipline.ecn: [sonic, dctcp]",
          "ecn=dctcp is ecn=sonic again (run.emulator fluid knows nothing of the network but "),

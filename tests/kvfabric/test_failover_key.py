@@ -63,7 +63,7 @@ def test_outages_of_instances_stand_among_the_faults_of_links(tmp_path: Path) ->
     assert ready.faults == ()
     told = settings_of(scenario, ready)
     assert told["faults"] == (
-        "prefill 3 fail from 1 ms until 3 ms; decode 0 drain from 2 ms; decode 1 join from 5 ms"
+        "prefill 3 fail from 1ms until 3ms; decode 0 drain from 2ms; decode 1 join from 5ms"
     )
     assert "breaker opens after 10 failures for 60 s" in told["failover"]
     limits = " ".join(not_modelled(scenario))

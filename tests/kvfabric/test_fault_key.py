@@ -6,6 +6,7 @@ import pytest
 
 from emulate.fault import FOREVER
 from kvfabric.build import stage
+from kvfabric.compare import jobs_of
 from kvfabric.limit import not_modelled
 from kvfabric.load import load
 from kvfabric.run import fabric_fact, settings_of
@@ -54,14 +55,14 @@ def test_a_node_that_is_down_takes_all_its_links_and_an_open_end_lasts(tmp_path:
     assert len(ready.faults) == ports.first[spine + 1] - ports.first[spine]
     assert {f.until_ps for f in ready.faults} == {FOREVER}
     told = settings_of(scenario, ready)["faults"]
-    assert told == "spine0 down from 2 ms"
+    assert told == "spine0 down from 2ms"
 
 
 def test_faults_are_told_with_their_share_and_span(tmp_path: Path) -> None:
     scenario, ready = staged(
         tmp_path, "[{kind: lossy, link: [leaf0, spine0], share: 0.1%, until: 1ms}]"
     )
-    assert settings_of(scenario, ready)["faults"] == "leaf0 - spine0 lossy 0.1% until 1 ms"
+    assert settings_of(scenario, ready)["faults"] == "leaf0 - spine0 lossy 0.1% until 1ms"
     assert any("Routes do not change" in line for line in not_modelled(scenario))
     scenario, ready = staged(tmp_path, "[]")
     assert settings_of(scenario, ready)["faults"] == "none"
@@ -71,8 +72,11 @@ def test_faults_are_told_with_their_share_and_span(tmp_path: Path) -> None:
     ("faults", "word"),
     [
         ("[{kind: down}]", "faults.0: a fault needs either"),
-        ("[{kind: down, link: [leaf0, leaf1]}]", "not joined by a cable"),
-        ("[{kind: down, link: [leaf0, spine99]}]", "'spine99': not in the fabric"),
+        ("[{kind: down, link: [leaf0, leaf1]}]", "'leaf0' to 'leaf1': no cable of fabric"),
+        (
+            "[{kind: down, link: [leaf0, spine99]}]",
+            "'spine99': not in fabric 'leaf-spine'; it has h0, leaf0, spine0, ...",
+        ),
         ("[{kind: lossy, node: spine0, share: 1%}]", "can only be down"),
         ("[{kind: lossy, link: [leaf0, spine0]}]", "above 0% and below 100%"),
         ("[{kind: flaky, link: [leaf0, spine0]}]", "unknown"),
@@ -91,6 +95,38 @@ def test_a_fault_that_cannot_be_is_refused_with_its_place(
         staged(tmp_path, faults)
     assert "\n" not in str(refusal.value)
     assert ":9: " in str(refusal.value)
+
+
+@pytest.mark.parametrize(
+    ("compare", "told"),
+    [
+        (
+            "fabric: [{family: leaf_spine}, {family: full_mesh}]",
+            "node 'spine0': not in fabric 'full-mesh'; it has h0, leaf0, ...",
+        ),
+        (
+            "fabric: [{leaves: 4, label: wide}, {family: bipartite_middle, label: apart}]",
+            "node 'leaf0': not in fabric 'apart'; it has h0, pleaf0, middle0, ...",
+        ),
+    ],
+)
+def test_of_several_fabrics_a_refusal_names_the_one_that_lacks_what_a_fault_names(
+    tmp_path: Path, compare: str, told: str
+) -> None:
+    text = TEXT.replace("FAULTS", "[{kind: removed, link: [leaf0, spine0]}]")
+    path = tmp_path / "s.yaml"
+    path.write_text(text.replace("EMULATOR", "packet") + f"compare: {{{compare}}}\n", "utf-8")
+    with pytest.raises(ScenarioError) as refusal:
+        jobs_of(load(path))
+    assert f"s.yaml:9: faults.0: {told}" in str(refusal.value)
+
+
+def test_a_fault_between_two_that_no_cable_joins_is_told_what_the_first_is_joined_to(
+    tmp_path: Path,
+) -> None:
+    told = "those of 'leaf0' lead to spine0, spine1, h0, h1, ...$"
+    with pytest.raises(ScenarioError, match=told):
+        staged(tmp_path, "[{kind: down, link: [leaf0, leaf1]}]")
 
 
 def test_the_fluid_refuses_faults(tmp_path: Path) -> None:
@@ -148,7 +184,7 @@ def test_the_fluid_knows_a_fabric_with_something_removed(tmp_path: Path) -> None
         ("[{kind: removed, link: [leaf0, h0]}]", "removed cuts hosts off"),
         ("[{kind: removed, node: spine0, from: 1ms}]", "gone for the whole run"),
         ("[{kind: removed, link: [leaf0, spine0], share: 5%}]", "gone for the whole run"),
-        ("[{kind: removed, link: [leaf0, leaf1]}]", "not joined by a cable"),
+        ("[{kind: removed, link: [leaf0, leaf1]}]", "'leaf0' to 'leaf1': no cable of fabric"),
     ],
 )
 def test_a_removal_that_cannot_be_is_refused_with_its_place(

@@ -32,11 +32,23 @@ def studied(tmp_path: Path, compare: str):
     [
         (
             "faults: [[], [{kind: down, node: spine0, from: 2ms, until: 9ms}]]",
-            ["tree no faults", "tree spine0 down from 2 ms until 9 ms"],
+            ["tree no faults", "tree spine0 down from 2ms until 9ms"],
         ),
         (
             "faults: [[{kind: removed, link: [leaf0, spine1]}, {kind: removed, node: spine0}]]",
             ["tree leaf0 - spine1 removed; spine0 removed"],
+        ),
+        (
+            "faults: [[{kind: down, node: spine0, from: 200.1ms}], "
+            "[{kind: down, node: spine0, from: 200.2ms}], "
+            "[{kind: lossy, link: [leaf0, spine0], share: 0.12345671%}], "
+            "[{kind: lossy, link: [leaf0, spine0], share: 0.12345672%}]]",
+            [
+                "tree spine0 down from 200.1ms",
+                "tree spine0 down from 200.2ms",
+                "tree leaf0 - spine0 lossy 0.12345671%",
+                "tree leaf0 - spine0 lossy 0.12345672%",
+            ],
         ),
         (
             "failover.breaker: [false, {failures: 3}]",

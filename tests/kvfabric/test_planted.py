@@ -142,9 +142,12 @@ def test_a_small_send_queue_is_named_first(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("entry", "told"),
     [
-        ("{node: leaf9, headroom: 0KiB}", "node 'leaf9': not in the fabric; its names are h0"),
+        ("{node: leaf9, headroom: 0KiB}", "node 'leaf9': not in fabric 'leaf-spine'; it has h0"),
         ("{node: h3, headroom: 0KiB}", "node 'h3': a host, which has no headroom; name a switch"),
-        ("{node: leaf0, towards: h11, headroom: 1KiB}", "'h11': not joined to 'leaf0' by a cable"),
+        (
+            "{node: leaf0, towards: h11, headroom: 1KiB}",
+            "'leaf0' to 'h11': no cable of fabric 'leaf-spine'; those",
+        ),
         ("{node: leaf0, headroom: 8MiB}", "leave no room for a frame"),
     ],
 )

@@ -184,7 +184,7 @@ def test_dimension_order_is_for_a_torus_of_that_shape():
     with pytest.raises(FabricError, match="needs hosts of a torus"):
         dimension_order(mesh, (2, 2), 0, 3)
     ring = build("torus", {"shape": (5, 2), "p": 1})
-    with pytest.raises(FabricError, match="node 'at0': no such node"):
+    with pytest.raises(FabricError, match="node 'at0': not in fabric"):
         dimension_order(ring, (10,), 0, 5)
 
 

@@ -160,7 +160,7 @@ def test_planes_have_colours_and_a_lost_switch_is_red():
 
 
 def test_a_lost_switch_that_is_not_drawn_is_refused():
-    with pytest.raises(FabricError, match="no such node"):
+    with pytest.raises(FabricError, match="not in fabric"):
         draw(placed("leaf_spine", 8), "leaf99")
     with pytest.raises(FabricError, match="not drawn in the summary"):
         draw(placed("fat_tree", 400), "core0")

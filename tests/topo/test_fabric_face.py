@@ -73,7 +73,7 @@ def test_the_networkx_view_keeps_parallel_cables():
         (lambda f: f.connect(0, 4, rate_bps=GBPS, length_m=-1), "length -1m: must not"),
         (lambda f: f.connect(0, 4, rate_bps=GBPS, delay_ps=-1), "link delay -1ps, length 0m: must"),
         (lambda f: f.connect(0, 3, rate_bps=GBPS), "all 4 ports are in use"),
-        (lambda f: f.node("h9"), "no such node"),
+        (lambda f: f.node("h9"), "not in fabric"),
     ],
 )
 def test_a_broken_invariant_is_refused_by_name(wrong, told):
