@@ -245,3 +245,24 @@ def _check_numbers(scenario: Scenario, source: Source) -> None:
                 ("placement", pool),
                 f"{gpus} GPUs do not divide into instances of tp {tp}; write a multiple of {tp}",
             )
+        _check_rest(scenario, source, pool, gpus)
+
+
+def _check_rest(scenario: Scenario, source: Source, pool: str, gpus: int) -> None:
+    """Refuse GPUs that would be left over, idle and paid, by a span or in a further model."""
+    span = scenario.serving.span
+    for number, part in enumerate(scenario.models):
+        count, tp = getattr(part, pool), getattr(part.instance or scenario.instance, pool).tp
+        if span is None and count > tp and count % tp:
+            raise source.error(
+                ("models", number, pool),
+                f"{count} GPUs do not divide into instances of tp {tp}; write a multiple of {tp}",
+            )
+        if span is not None and count > span and count % span:
+            gpus = count
+    if span is not None and gpus > span and gpus % span:
+        raise source.error(
+            ("serving", "span"),
+            f"{span}: {gpus} {pool} GPUs do not divide into instances of so many; write a divisor "
+            f"of {gpus}",
+        )

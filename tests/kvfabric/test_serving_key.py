@@ -176,6 +176,19 @@ def test_a_demand_is_a_table_or_a_crowd(tmp_path: Path) -> None:
             "s.yaml:9: serving.chunk: max_batch",
         ),
         ("serving: {mode: multi_node, span: 16}\n", REQUESTS, "tp: 16: more tensor parallelism"),
+        (
+            "serving: {mode: multi_node, span: 3}\n",
+            REQUESTS,
+            "s.yaml:9: serving.span: 3: 8 prefill GPUs do not divide into instances of so many; "
+            "write a divisor of 8",
+        ),
+        (
+            "models:\n  - {model: Qwen3-8B, share: 40%, prefill: 3, decode: 2, "
+            "instance: {prefill: {tp: 2}}}\n",
+            REQUESTS,
+            "s.yaml:10: models.0.prefill: 3 GPUs do not divide into instances of tp 2; write a "
+            "multiple of 2",
+        ),
         ("instance: {prefill: {times: none.csv}}\n", REQUESTS, "none.csv: no such file"),
         ("instance: {prefill: {times: s.yaml}}\n", REQUESTS, "s.yaml:1: missing column 'phase'"),
         (
