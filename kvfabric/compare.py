@@ -9,7 +9,7 @@ import hashlib
 import platform
 import re
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from importlib.metadata import version
@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Final
 
 import msgspec
+import numpy as np
 
 from analysis.error import RecordError
 from analysis.record import (
@@ -30,7 +31,7 @@ from analysis.record import (
 )
 from kvfabric.build import Stage, files_of, impossible, stage
 from kvfabric.demand import demand_of
-from kvfabric.effort import foretold
+from kvfabric.effort import SERVED_HOPS, foretold, hops_of
 from kvfabric.limit import not_modelled
 from kvfabric.load import Study
 from kvfabric.policy import is_code, kind_of
@@ -124,20 +125,24 @@ def run_study(
         _refuse_other(out, manifest)
         write_study(out, manifest)
         missing = [job for job in jobs if not _kept(cell_directory(out, job.cell), announce)]
-        requests = sum(_weight(job) for job in missing)
-
-        def tell(done: int, steps: int) -> None:
-            share = (len(jobs) - len(missing) + done) / len(jobs)
-            if requests:
-                share = 1 - (1 - steps / requests) * len(missing) / len(jobs)
-            ended = len(jobs) - len(missing) + done
-            note = f"{ended}/{len(jobs)} cells"
-            # until the first cell ends; later they would be told apart from those of a run before
-            progress(share, f"{note}, {steps:,} requests" if requests and not ended else note)
-
         if missing:
-            if line := foretold(missing, processes):
+            hops = hops_of(missing)
+            if line := foretold(missing, hops, processes):
                 announce(line)
+            asked = np.array([_steps(job) for job in missing])
+            effort = np.array(hops) + SERVED_HOPS * asked
+            kept = len(jobs) - len(missing)
+
+            def tell(done: int, steps: Sequence[int]) -> None:
+                left = 1 - done / len(missing)
+                if effort.any():
+                    left = float(effort @ (1 - steps / asked.clip(1))) / int(effort.sum())
+                note = f"{kept + done}/{len(jobs)} cells"
+                if asked.any() and not kept + done:
+                    # later they would be told apart from those of a run before
+                    note += f", {sum(steps):,} requests"
+                progress(1 - left * len(missing) / len(jobs), note)
+
             work = CellWork(out)
             # What was read to check the study is not read again by those who run it.
             begin = partial(take_over, shelf())
@@ -176,10 +181,10 @@ class CellWork:
             told = done
 
         write_cell(cell_directory(self.out, job.cell), run_cell(job, progress))
-        report(_weight(job) - told)
+        report(_steps(job) - told)
 
 
-def _weight(job: CellJob) -> int:
+def _steps(job: CellJob) -> int:
     """The steps that a cell reports: its requests, and none when it cannot run."""
     return 0 if job.impossible else job.alternative.scenario.requests.count
 

@@ -95,7 +95,7 @@ def goodput(
             tell = _teller(found, start, precision, missing, progress)
             if processes == 1:
                 for done, one in enumerate(missing):
-                    tell(done, 0)
+                    tell(done, ())
                     measure(one)
             else:
                 sweep(missing, measure, processes=processes, progress=tell)
@@ -224,7 +224,7 @@ def _teller(
     precision: float,
     missing: Sequence[Attempt],
     progress: Progress,
-) -> Callable[[int, int], None]:
+) -> Callable[[int, Sequence[int]], None]:
     """Progress over all alternatives, as far as the rates still to be tried can be foreseen."""
     ran = [s for s in found if not s.reason]
     done = sum(len(s.points) for s in ran)
@@ -234,7 +234,7 @@ def _teller(
     note += " requests/s"
     now = len({(id(one.job.alternative), one.rate_per_s) for one in missing})
 
-    def tell(jobs: int, _: int) -> None:
+    def tell(jobs: int, _: Sequence[int]) -> None:
         share = now * jobs / len(missing) if missing else 0.0
         progress((done + share) / max(1, done + left), note)
 

@@ -14,8 +14,8 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from multiprocessing import connection, resource_tracker
-from multiprocessing.sharedctypes import Synchronized
-from typing import Any, Generic, TypeVar
+from multiprocessing.sharedctypes import SynchronizedArray
+from typing import Generic, TypeVar
 
 from topo.error import KvfabricError
 
@@ -25,7 +25,8 @@ Work = Callable[[Job, Callable[[int], None]], None]
 
 _POLL_S = 0.2
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
-_steps: "Synchronized[int] | None" = None
+_steps: "SynchronizedArray[int] | None" = None
+"""Of each job the steps done."""
 
 
 class SweepError(KvfabricError):
@@ -33,23 +34,22 @@ class SweepError(KvfabricError):
 
 
 class _Cell(Generic[Job]):
-    """One job with its work, to be called in a worker process."""
+    """One job with its work and its place among all, to be called in a worker process."""
 
-    def __init__(self, work: Work[Job], job: Job) -> None:
+    def __init__(self, work: Work[Job], job: Job, place: int) -> None:
         self.work = work
         self.job = job
+        self.place = place
 
     def __call__(self) -> None:
-        self.work(self.job, _report)
+        self.work(self.job, self._report)
+
+    def _report(self, steps: int) -> None:
+        if _steps is not None:
+            _steps[self.place] += steps
 
 
-def _report(steps: int) -> None:
-    if _steps is not None:
-        with _steps.get_lock():
-            _steps.value += steps
-
-
-def _start(counter: "Synchronized[int]", begin: Callable[[], None] | None) -> None:
+def _start(counter: "SynchronizedArray[int]", begin: Callable[[], None] | None) -> None:
     global _steps
     _steps = counter
     if begin is not None:
@@ -91,19 +91,19 @@ def sweep(
     work: Work[Job],
     *,
     processes: int,
-    progress: Callable[[int, int], None],
+    progress: Callable[[int, Sequence[int]], None],
     begin: Callable[[], None] | None = None,
 ) -> None:
     """Do all jobs on ``processes`` local processes.
 
     ``work`` must be importable by name; ``begin`` too, which every process calls once, first.
-    ``progress`` gets the jobs done and the steps done, at least five times a second. The first
-    failure stops the sweep and is raised; what is finished stays. A worker that is killed (out of
-    memory, say) raises `SweepError`.
+    ``progress`` gets the jobs done and the steps done of each, at least five times a second. The
+    first failure stops the sweep and is raised; what is finished stays. A worker that is killed
+    (out of memory, say) raises `SweepError`.
     """
     _start_tracker()
     context = multiprocessing.get_context("spawn")
-    counter: Any = context.Value("q", 0)
+    counter = context.Array("q", len(jobs))
     pool = ProcessPoolExecutor(
         max_workers=max(1, min(processes, len(jobs))),
         mp_context=context,
@@ -115,7 +115,9 @@ def sweep(
         # Workers inherit the mask: Ctrl-C is the parent's to handle, which then ends them.
         held = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         try:
-            open_jobs: set[Future[None]] = {pool.submit(_Cell(work, job)) for job in jobs}
+            open_jobs: set[Future[None]] = {
+                pool.submit(_Cell(work, job, place)) for place, job in enumerate(jobs)
+            }
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, held)
         done = 0
@@ -124,7 +126,7 @@ def sweep(
             for future in ready:
                 future.result()
                 done += 1
-            progress(done, counter.value)
+            progress(done, counter[:])
         finished = True
     except BrokenProcessPool:
         raise SweepError(

@@ -6,7 +6,7 @@ import pytest
 
 from kvfabric import effort
 from kvfabric.compare import jobs_of, run_study
-from kvfabric.effort import HOPS_PER_S, foretold, left_out, packet_hops
+from kvfabric.effort import HOPS_PER_S, foretold, hops_of, left_out, packet_hops
 from kvfabric.load import load
 from kvfabric.run import run_cell
 
@@ -38,6 +38,10 @@ def jobs(folder, count, emulator="packet", more=FAST, limit="1h", model="gpt-oss
     text = text.replace("MODEL", model)
     path.write_text(text.replace("LIMIT", limit))
     return jobs_of(load(path))
+
+
+def said(cells, processes):
+    return foretold(cells, hops_of(cells), processes)
 
 
 def taken(job):
@@ -136,9 +140,9 @@ def test_colocated_instances_move_no_packets(tmp_path):
 
 
 def test_a_study_of_an_hour_is_told_and_one_of_seconds_is_not(tmp_path):
-    assert foretold(jobs(tmp_path, 30), 2) is None
+    assert said(jobs(tmp_path, 30), 2) is None
     many = jobs(tmp_path, 1_000_000)
-    line = foretold(many, 2)
+    line = said(many, 2)
     assert line is not None
     assert line.startswith("2 cells, some ")
     minutes = packet_hops(many[0]) / HOPS_PER_S / 60
@@ -153,7 +157,7 @@ def test_each_policy_is_counted_by_what_it_looks_at(tmp_path, monkeypatch):
     both = [job for job in jobs(tmp_path, 40, more=more) if job.seed == 1]
     blind, looking = map(packet_hops, both)
     assert blind < looking
-    assert f"some {(blind + looking) / 1e6:,.0f} million packet-hops" in str(foretold(both, 1))
+    assert f"some {(blind + looking) / 1e6:,.0f} million packet-hops" in str(said(both, 1))
 
 
 def test_what_is_not_counted_is_told(tmp_path):
@@ -186,7 +190,7 @@ def test_what_users_and_colocated_instances_move_beside_hand_offs_is_told(tmp_pa
 
 def test_the_fluid_moves_no_packets(tmp_path):
     assert packet_hops(jobs(tmp_path, 30, "fluid")[0]) == 0
-    assert foretold(jobs(tmp_path, 1_000_000, "fluid"), 2) is None
+    assert said(jobs(tmp_path, 1_000_000, "fluid"), 2) is None
 
 
 def test_it_is_told_once_before_the_cells_run(tmp_path, monkeypatch):

@@ -1,6 +1,7 @@
 """What a long command is at: nothing for two seconds, then a line, and none left behind."""
 
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -8,7 +9,7 @@ import pytest
 from analysis.record import cell_directory
 from kvfabric import progress
 from kvfabric.cli import main
-from kvfabric.compare import CellWork, jobs_of
+from kvfabric.compare import CellWork, jobs_of, run_study
 from kvfabric.load import load
 from kvfabric.progress import fitted, stages, under
 
@@ -61,6 +62,34 @@ def test_progress_is_rounded_down_and_counts_time_from_the_first_work_of_this_co
         "study: 51%  at 200, 1 h 22 min left",
         "study: 99%  at 300, 0 s left",
     ]
+
+
+def test_a_cell_of_ten_times_the_bytes_counts_about_ten_times_as_much(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, told = tmp_path / "s.yaml", []
+    sizes = (f"{{kind: constant, mean: {tokens}}}" for tokens in (1_000, 10_000))
+    path.write_text(
+        SCENARIO.replace("seeds: 2", "seeds: 1")
+        + f"compare: {{requests.lengths.input: [{', '.join(sizes)}]}}\n",
+        encoding="utf-8",
+    )
+
+    def sweep(jobs: object, work: object, *, progress: Callable[..., None], **_: object) -> None:
+        for steps in ([0, 0], [40, 0], [40, 20], [40, 40]):
+            progress(steps.count(40), steps)
+
+    monkeypatch.setattr("kvfabric.compare.sweep", sweep)
+    run_study(
+        load(path),
+        tmp_path / "out",
+        processes=1,
+        progress=lambda share, note: told.append((share, note)),
+        reproduce="",
+    )
+    shares = [share for share, _ in told[1:-1]]
+    assert shares == pytest.approx([0, 1 / 11, 6 / 11, 1], abs=0.02)
+    assert [note for _, note in told[1:4]] == ["0/2 cells, 0 requests", "1/2 cells", "1/2 cells"]
 
 
 def test_a_failing_command_stops_talking(capsys, monkeypatch):
