@@ -16,7 +16,9 @@ decodes. Where none does, the first of these that holds names the cause:
 A batch that could be larger is not counted as lost: the tables do not say how large it could be.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +27,7 @@ from analysis.record import Cell
 from topo.unit import PS_PER_S
 
 Times = NDArray[np.int64]
+Floats = NDArray[np.float64]
 
 CAUSES = ("network", "memory", "start", "idle")
 
@@ -64,8 +67,9 @@ class GpuTime:
 def gpu_time(cell: Cell) -> GpuTime | None:
     """The GPU time of a cell; None without requests or without facts on the fabric.
 
-    Each instance weighs as many GPUs as its pool has for one (``totals`` of the manifest count the
-    instances; where they do not, an instance is one GPU).
+    Each instance weighs as many GPUs as it has (``totals`` of the manifest count the instances, and
+    tell their sizes where these differ; where they do not, an instance is one GPU). Loads and what
+    was computed again are known of all instances together, and weigh as the mean one does.
     """
     facts = cell.manifest.facts
     table = {name: column.astype(np.int64) for name, column in cell.requests.items()}
@@ -90,29 +94,45 @@ def gpu_time(cell: Cell) -> GpuTime | None:
     finish = moment("finish_ps")
     bound = (table["decode"] >= 0) & ~(ended & (table["decode_start_ps"] < 0))
     stages = [(start, finish), (release, ready), (end, release), (ready, start)]
-    covered: list[int] = []
+    totals = cell.manifest.totals
+    gpus = _gpus(totals, "prefill", facts.prefill), _gpus(totals, "decode", facts.decode)
+    covered: list[float] = []
     for count in range(1, len(stages) + 1):
         begins = np.concatenate([stage[0][bound] for stage in stages[:count]])
         ends = np.concatenate([stage[1][bound] for stage in stages[:count]])
         where = np.tile(table["decode"][bound], count)
-        covered.append(union_ps(where, begins, ends))
+        covered.append(_weighed(where, begins, ends, gpus[1]))
     ran = elsewhere & (table["prefill_start_ps"] >= 0)
-    worked = union_ps(table["prefill"][ran], table["prefill_start_ps"][ran], end[ran])
-    totals = cell.manifest.totals
-    loaded = min(totals.get("cache.idle_ps", 0), worked)
-    prefills = totals.get("prefill_instances", facts.prefill)
-    decodings = totals.get("decode_instances", facts.decode)
-    each = facts.prefill / prefills / PS_PER_S, facts.decode / decodings / PS_PER_S
-    lost = [*np.diff(covered).tolist(), decodings * window - covered[-1]]
+    worked = _weighed(table["prefill"][ran], table["prefill_start_ps"][ran], end[ran], gpus[0])
+    each = facts.prefill / len(gpus[0]) / PS_PER_S
+    loaded = min(totals.get("cache.idle_ps", 0) * each, worked)
+    prefill, decode = (placed * window / PS_PER_S for placed in (facts.prefill, facts.decode))
     return GpuTime(
-        prefills * window * each[0],
-        (worked - loaded) * each[0],
-        decodings * window * each[1],
-        covered[0] * each[1],
-        tuple(part * each[1] for part in lost),
-        loaded * each[0],
-        totals.get("cache.again_ps", 0) * each[0],
+        prefill,
+        worked - loaded,
+        decode,
+        covered[0],
+        (*np.diff(covered).tolist(), decode - covered[-1]),
+        loaded,
+        totals.get("cache.again_ps", 0) * each,
     )
+
+
+def _gpus(totals: Mapping[str, int], side: str, placed: int) -> Floats:
+    """The GPUs of every instance of a side, which together are those of its pool."""
+    counts, sizes = [totals.get(f"{side}_instances", placed)], [1]
+    if f"{side}_gpus.0" in totals:
+        runs = range(sum(name.startswith(f"{side}_gpus.") for name in totals))
+        counts = [totals[f"{side}_instances.{run}"] for run in runs]
+        sizes = [totals[f"{side}_gpus.{run}"] for run in runs]
+    each = np.repeat(np.array(sizes, np.float64), counts)
+    return np.asarray(each * (placed / each.sum()), np.float64)
+
+
+def _weighed(where: Times, begin: Times, end: Times, gpus: Floats) -> float:
+    """GPU-seconds that the intervals cover."""
+    places, covered = _covered(where, begin, end)
+    return float(gpus[places] @ covered) / PS_PER_S
 
 
 def _stopped_ps(cell: Cell, first: int) -> int:
@@ -127,14 +147,17 @@ def union_ps(where: Times, begin: Times, end: Times) -> int:
     >>> union_ps(np.array([0, 0, 1]), np.array([0, 5, 0]), np.array([10, 12, 3]))
     15
     """
-    if not len(where):
-        return 0
+    return int(_covered(where, begin, end)[1].sum())
+
+
+def _covered(where: Times, begin: Times, end: Times) -> tuple[Times, Times]:
+    """The places that have intervals, and the time that these cover."""
     order = np.lexsort((begin, where))
     where, begin, end = where[order], begin[order], np.maximum(end, begin)[order]
-    total = 0
-    starts = np.flatnonzero(np.r_[True, where[1:] != where[:-1]])
-    for first, after in zip(starts, [*starts[1:], len(where)], strict=True):
+    places, starts = np.unique(where, return_index=True)
+    found = np.zeros(len(places), np.int64)
+    for place, (first, after) in enumerate(pairwise([*starts.tolist(), len(where)])):
         low, high = begin[first:after], end[first:after]
         before = np.r_[low[0], np.maximum.accumulate(high)[:-1]]
-        total += int(np.maximum(high - np.maximum(low, before), 0).sum())
-    return total
+        found[place] = np.maximum(high - np.maximum(low, before), 0).sum()
+    return places, found

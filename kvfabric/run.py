@@ -217,13 +217,21 @@ def serve_cell(
 def _instances(ready: Stage) -> dict[str, int]:
     """How many instances each pool has, those that no request reached included.
 
-    Colocated instances are in both pools, and each has half of the other's.
+    Colocated instances are in both pools, and each has half of the other's. Where instances of a
+    pool differ in GPUs, both numbers of every run of equal ones, in the order of the instances.
     """
-    prefill = sum(len(one.deployment.prefill.instances) for one in ready.placed)
-    decode = sum(len(one.deployment.decode.instances) for one in ready.placed)
+    pools = [(one.deployment.prefill, one.deployment.decode) for one in ready.placed]
+    sides = {"prefill": [one for one, _ in pools], "decode": [other for _, other in pools]}
     if ready.rules.mode == "colocated":
-        prefill = decode = prefill + decode
-    return {"prefill_instances": prefill, "decode_instances": decode}
+        both = [pool for pair in pools for pool in pair]
+        sides = {"prefill": both, "decode": both}
+    found: dict[str, int] = {}
+    for side, mine in sides.items():
+        found[f"{side}_instances"] = sum(len(pool.instances) for pool in mine)
+        for run, pool in enumerate(mine if len({pool.tp for pool in mine}) > 1 else ()):
+            found[f"{side}_instances.{run}"] = len(pool.instances)
+            found[f"{side}_gpus.{run}"] = pool.tp
+    return found
 
 
 def _words(scenario: Scenario) -> dict[str, int]:

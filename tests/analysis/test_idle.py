@@ -67,6 +67,17 @@ def test_an_instance_of_four_gpus_weighs_four(make_rows: Rows) -> None:
     assert found.decode_lost == (4.0, 0.0, 0.0, 56.0)
 
 
+def test_instances_of_different_sizes_weigh_their_own_gpus(make_rows: Rows) -> None:
+    totals = {"prefill_instances": 2, "decode_instances": 3}
+    totals |= {"decode_instances.0": 1, "decode_gpus.0": 8}
+    totals |= {"decode_instances.1": 2, "decode_gpus.1": 1}
+    rows = [life(0, 0, 0, 0, 0, 0, 20, decode=0), life(0, 0, 0, 0, 0, 10, 20, decode=2)]
+    found = gpu_time(make_rows(rows, facts=facts(2, 10), totals=totals))
+    assert found is not None
+    assert (found.decode, found.decode_work) == (200.0, 8 * 20.0 + 10.0)
+    assert found.decode_lost == (0.0, 0.0, 10.0, 20.0)
+
+
 def test_what_a_cache_missed_is_a_part_of_the_work(make_rows: Rows) -> None:
     totals = {"prefill_instances": 2, "decode_instances": 2, "cache.again_ps": 3 * S}
     cell = make_rows([life(0, 0, 4, 4, 5, 5, 10)], facts=facts(4, 2), totals=totals)

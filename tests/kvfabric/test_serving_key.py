@@ -162,6 +162,27 @@ def test_a_demand_is_a_table_or_a_crowd(tmp_path: Path) -> None:
     assert isinstance(users, Users)
 
 
+def test_gpu_time_knows_the_gpus_of_the_instances_of_every_model(tmp_path: Path) -> None:
+    models = (
+        "models:\n  - {model: Qwen3-8B, share: 50%, prefill: 4, decode: 6, "
+        "instance: {decode: {tp: 2}}}\n"
+    )
+    modes = "compare: {serving: [{mode: disaggregated}, {mode: colocated}]}\n"
+    apart, together = (
+        run_cell(job).manifest.totals for job in jobs_of(load(written(tmp_path, models + modes)))
+    )
+    told = {name: n for name, n in apart.items() if "_instances" in name or "_gpus" in name}
+    assert told == {
+        "prefill_instances": 8,
+        "decode_instances": 5,
+        **{"decode_instances.0": 2, "decode_gpus.0": 1},
+        **{"decode_instances.1": 3, "decode_gpus.1": 2},
+    }
+    sizes = [together[f"prefill_gpus.{run}"] for run in range(4)]
+    counts = [together[f"prefill_instances.{run}"] for run in range(4)]
+    assert (sizes, counts, together["decode_instances"]) == ([1, 1, 1, 2], [4, 2, 4, 3], 13)
+
+
 @pytest.mark.parametrize(
     ("keys", "requests", "told"),
     [
