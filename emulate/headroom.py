@@ -1,10 +1,10 @@
 """Headroom: what still arrives after a switch has decided to stop its peer, in bytes.
 
 From the decision on, the peer goes on sending until the pause frame has left, crossed the cable and
-been obeyed; all of it must fit behind the threshold, or a lossless class loses frames. Published
-rules are kept under their names, since they differ by more than a factor of six at the same rate
-and length. Rates are bit/s, delays are one-way picoseconds, and a delay stands for its cable
-length at 5.05 ns a metre.
+been obeyed; all of it, and the frame that crossed the threshold, must fit, or a lossless class
+loses frames. Published rules are kept under their names, since they differ by more than a factor of
+six at the same rate and length. Rates are bit/s, delays are one-way picoseconds, and a delay stands
+for its cable length at 5.05 ns a metre.
 """
 
 from collections.abc import Callable, Mapping

@@ -58,14 +58,14 @@ class Telemetry:
     flows: one row a submitted flow, in flow order: the `FLOW` columns ``flow handoff source
     destination bytes release_ps`` and ``finish_ps`` (-1: not finished), ``sender_done_ps`` (-1),
     ``ideal_ps`` (duration of the same flow alone on an idle fabric), ``hops`` (links crossed),
-    ``packets``, ``marked`` (packets received with congestion mark), ``resent_bytes``,
+    ``packets``, ``marked`` (of them, those taken with a congestion mark), ``resent_bytes``,
     ``timeouts``.
 
     ports: one row a port of the fabric, in port order: ``port tx_bytes`` (wire bytes sent),
-    ``tx_packets busy_ps`` (time spent sending), ``paused_ps`` (time its data class was stopped by
-    its peer), ``pauses`` (XOFF frames received), ``marked`` (packets marked here), ``drops``,
-    ``max_queue_bytes``, ``blocked_ps`` (idle while something waited: head-of-line blocking). An
-    emulator without a notion leaves that column 0.
+    ``tx_packets busy_ps`` (time spent sending), ``paused_ps`` (time its data class, of several the
+    one with most, was stopped by its peer), ``pauses`` (XOFF frames received), ``marked`` (packets
+    marked here), ``drops``, ``max_queue_bytes``, ``blocked_ps`` (idle while something waited:
+    head-of-line blocking). An emulator without a notion leaves that column 0.
 
     totals: named whole numbers of the run, such as ``events packet_hops drops_buffer
     drops_fault bytes_sent bytes_delivered``.

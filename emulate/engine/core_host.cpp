@@ -258,8 +258,9 @@ void Core::receive_data(Worker& worker, CoreNode& node, Frame frame) {
     const std::uint32_t flow = flow_of(frame);
     CoreReceiver& receiver = receivers_[flow];
     const Bytes payload = wire_of(frame) - data_overhead;
+    const Sequence sequence = sequence_of(frame);
     if (frame.marked()) {
-        ++receiver.marked;
+        if (receiver.window.expected() == sequence) ++receiver.marked;
         if (transport_.controlled && worker.now >= receiver.cnp_after) {
             receiver.cnp_after = worker.now + transport_.cnp_interval;
             ++receiver.cnps;
@@ -267,7 +268,6 @@ void Core::receive_data(Worker& worker, CoreNode& node, Frame frame) {
             answer(worker, node, flow, Shape::cnp, transport_.cnp_priority);
         }
     }
-    const Sequence sequence = sequence_of(frame);
     const GoBackNReceiver::Verdict verdict = receiver.window.receive(sequence);
     const bool accepted = verdict == GoBackNReceiver::Verdict::accepted;
     (accepted ? worker.totals.bytes_delivered : worker.totals.bytes_discarded) += payload;

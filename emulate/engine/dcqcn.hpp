@@ -6,9 +6,9 @@
 // that have expired are replayed in order before anything else of the same instant: alpha, then the
 // increase, then a pending cut. A CNP cuts at once if the last cut is old enough, else it is
 // remembered and cuts when it is; or all cuts lie on a grid that begins one period after the first
-// CNP, as in the simulators that check once a period. The first F increases after a cut recover to the target; then
-// the target grows, by the additive step until both counters have passed F, then by the hyper
-// step. Without a byte counter the timer's count alone decides, as in the HPCC simulator.
+// CNP, as in the simulators that check once a period. Increases after a cut recover to the target
+// until one of the two counters has counted F; then the target grows, by the additive step until both
+// have passed F, then by the hyper step. Without a byte counter the timer's count alone decides, as in the HPCC simulator.
 #pragma once
 
 #include <algorithm>

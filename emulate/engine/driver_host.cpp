@@ -180,7 +180,7 @@ void Driver::receive_data(const Packet& packet) {
     Flow& flow = flows_[packet.flow];
     const Bytes payload = packet.wire - data_overhead;
     if (packet.marked) {
-        ++flow.marked;
+        if (flow.receiver.expected() == packet.sequence) ++flow.marked;
         if (transport_.controlled && now_ >= flow.cnp_after) {
             flow.cnp_after = now_ + transport_.cnp_interval;
             ++flow.cnps;

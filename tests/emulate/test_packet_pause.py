@@ -19,12 +19,22 @@ FREE = Transport(control="none", rto_ps=50 * MS)
 METRE = 5_050
 
 
-def incast(lab, discipline, *, senders, gbps, metres, size, transport=FREE, buffer=4 * 2**20):
+def incast(
+    lab, discipline, *, senders, gbps, metres, size, transport=FREE, buffer=4 * 2**20, back=0
+):
+    """All send to the last host, which sends so many bytes to each of them."""
     fabric = lab.star(senders + 1, gbps, metres * METRE, buffer=buffer)
     *sources, sink = lab.hosts(fabric)
     emulator = PacketEmulator(fabric, equal_cost(fabric), discipline, transport, seed=1)
-    emulator.submit(lab.flows(*((s, sink, size, 0) for s in sources)))
+    rows = [(s, sink, size, 0) for s in sources] + [(sink, s, back, 0) for s in sources if back]
+    emulator.submit(lab.flows(*rows))
     return emulator
+
+
+def needed(gbps, metres, frames, mtu):
+    """What comes in after the decision: two cables, the response, the pause frame, and frames."""
+    way = (2 * metres * METRE + response_ps(gbps * G)) * gbps * G // (8 * 10**12)
+    return way + 84 + frames * (mtu + 82)
 
 
 @settings(max_examples=25, deadline=None)
@@ -32,29 +42,41 @@ def incast(lab, discipline, *, senders, gbps, metres, size, transport=FREE, buff
     senders=st.integers(2, 12),
     gbps=st.sampled_from([100, 200, 400, 800]),
     metres=st.sampled_from([1, 5, 40, 100, 300]),
-    mtu=st.sampled_from([1024, 4096]),
-    alpha=st.sampled_from([1 / 16, 1 / 4, 1.0]),
-    rule=st.sampled_from(["sonic", "formula"]),
+    alpha=st.sampled_from([1 / 64, 1 / 16, 1 / 4, 1.0]),
+    rule=st.sampled_from([("sonic", 1024), ("sonic", 4096), (None, 4096), (None, 9216)]),
+    back=st.sampled_from([0, 400_000]),
 )
 def test_no_incast_loses_a_frame_with_formula_headroom(
-    lab, senders, gbps, metres, mtu, alpha, rule
+    lab, senders, gbps, metres, alpha, rule, back
 ):
-    # Twice the propagation, the response and two frames; SONiC's table covers it at these rates.
-    rate = gbps * G
-    needed = (2 * metres * METRE + response_ps(rate)) * rate // (8 * 10**12) + 2 * (mtu + 82)
-    headroom = "sonic" if rule == "sonic" else needed + 84
+    # The frame that crosses the threshold, kept whole, and the one begun at the sender; where data
+    # goes both ways also what comes in while a pause frame waits behind one.
+    headroom, mtu = rule
+    if headroom is None:
+        headroom = needed(gbps, metres, 3 if back else 2, mtu)
     discipline = Discipline(ecn="off", headroom=headroom, alpha=alpha)
     transport = Transport(control="none", mtu=mtu)
     buffer = 2 * 2**20 + 14 * 450_000
     emulator = incast(
         lab, discipline, senders=senders, gbps=gbps, metres=metres, size=1_500_000,
-        transport=transport, buffer=buffer,
+        transport=transport, buffer=buffer, back=back,
     )  # fmt: skip
     lab.finish(emulator)
     telemetry = emulator.telemetry()
     assert telemetry.totals["drops_lossless"] == telemetry.totals["drops_buffer"] == 0
     assert (telemetry.flows["finish_ps"] > 0).all()
     assert telemetry.flows["resent_bytes"].sum() == 0
+
+
+@pytest.mark.parametrize(("frames", "lost"), [(2, True), (3, False)])
+def test_two_frames_of_headroom_are_too_few_where_data_goes_both_ways(lab, frames, lost):
+    discipline = Discipline(ecn="off", alpha=1 / 64, headroom=needed(100, 40, frames, 4096))
+    emulator = incast(
+        lab, discipline, senders=5, gbps=100, metres=40, size=1_500_000,
+        buffer=2 * 2**20 + 14 * 450_000, back=400_000,
+    )  # fmt: skip
+    lab.finish(emulator)
+    assert (emulator.telemetry().totals["drops_lossless"] > 0) == lost
 
 
 def test_the_short_headroom_of_the_simulators_loses_frames(lab):

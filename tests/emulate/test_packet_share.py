@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from emulate.discipline import Discipline
-from emulate.marking import PROFILES
+from emulate.marking import PROFILES, Threshold
 from emulate.packet import PacketEmulator
 from emulate.transport import Transport
 from topo.fabric import Fabric
@@ -202,3 +202,21 @@ def test_the_share_of_marked_packets_is_that_of_the_formula(lab):
     marked, packets = int(flows["marked"].sum()), int(flows["packets"].sum())
     error = (expected / packets) ** 0.5
     assert abs(marked / packets - expected) < 4 * error + 0.05 * expected
+
+
+@pytest.mark.parametrize("engine", ["core", "reference"])
+def test_a_packet_that_comes_twice_counts_one_mark_at_most(lab, engine):
+    # An ACK comes every 10.7 us, later than the timer: packets are sent again, and marked again.
+    fabric = lab.star(3)
+    a, b, sink = lab.hosts(fabric)
+    every = Discipline(ecn=Threshold(0, 0, 1.0))
+    early = Transport(control="none", rto_ps=10 * US)
+    emulator = PacketEmulator(fabric, equal_cost(fabric), every, early, seed=1, engine=engine)
+    emulator.submit(lab.flows((a, sink, 400_000, 0), (b, sink, 400_000, 0)))
+    lab.finish(emulator)
+    telemetry = emulator.telemetry()
+    flows = telemetry.flows
+    assert (flows["spurious_timeouts"] > 0).all()
+    assert telemetry.ports["marked"].sum() > 1.5 * flows["packets"].sum()
+    assert (flows["marked"] <= flows["packets"]).all()
+    assert (flows["marked"] > 0.9 * flows["packets"]).all()
