@@ -15,7 +15,8 @@ from kvfabric.label import fabric_label, policy_label, setting_label
 from kvfabric.policy import part_of
 from kvfabric.request import RequestsPart
 from kvfabric.scenario import NetworkPart, Scenario
-from kvfabric.source import Place, ScenarioError, Source
+from kvfabric.source import ScenarioError, Source
+from topo.mistake import Place
 
 _ONE: Final = {
     "budget": "a study judges all alternatives by one budget; write it outside compare, and run "

@@ -32,10 +32,11 @@ from kvfabric.policy import code_of, local_of, part_of
 from kvfabric.quantity import Rate
 from kvfabric.scenario import OF_INSTANCES, FabricPart, Scenario
 from kvfabric.serving import rules_of
-from kvfabric.source import Place, Source, file_path, located
+from kvfabric.source import Source, file_path, located
 from kvfabric.workload import synthetic
 from topo.fabric import Fabric, Switch
 from topo.family.registry import build
+from topo.mistake import Place
 from topo.placement import place
 from topo.route import Routes, equal_cost
 from traffic.background import Background

@@ -9,7 +9,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from kvfabric.scenario import Scenario
-from kvfabric.source import Key, Place, Source, file_path, located
+from kvfabric.source import Source, file_path, located
+from topo.mistake import Key, Place
 from traffic.compute.gpu import Gpu, gpu, gpus
 from traffic.model import Model, model, models
 

@@ -17,8 +17,9 @@ from kvfabric.collective import awaited, collectives_of
 from kvfabric.handoff import handoff_of
 from kvfabric.scenario import InstancePart, InstancesPart, Pair, Scenario
 from kvfabric.serving import rules_of
-from kvfabric.source import Place, Source, file_path, located
+from kvfabric.source import Source, file_path, located
 from topo.fabric import Fabric, Role
+from topo.mistake import Place
 from topo.route import Routes
 from traffic.compute.measured import measurements
 from traffic.instance import Deployment, Pool, instances, latencies, links

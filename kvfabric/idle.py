@@ -9,7 +9,8 @@ from typing import Final
 
 from emulate.setting import NO_STORM
 from kvfabric.scenario import NetworkPart, Scenario
-from kvfabric.source import Place, ScenarioError, Source
+from kvfabric.source import ScenarioError, Source
+from topo.mistake import Place
 
 _SWITCHLESS: Final = ("host_mesh", "bipartite_direct")
 _RHYTHM: Final = {

@@ -9,7 +9,7 @@ from typing import Any, Final
 from analysis.condition import HEALTHY
 from kvfabric.fault import faults_told
 from kvfabric.scenario import Scenario
-from kvfabric.source import Place
+from topo.mistake import Place
 
 FAULTS: Final[Place] = ("faults",)
 

@@ -22,7 +22,8 @@ from kvfabric.mistake import above_nothing, mistake
 from kvfabric.policy import DEFAULT_KIND, PolicyPart, misnamed, part_of, permit
 from kvfabric.quantity import TokenBlock, read_quantity
 from kvfabric.scenario import Scenario
-from kvfabric.source import COMMAND_LINE, Place, Source, read_source
+from kvfabric.source import COMMAND_LINE, Source, read_source
+from topo.mistake import Place
 from topo.unit import size_text
 
 MOST_ALTERNATIVES: Final = 2000

@@ -9,34 +9,49 @@ import msgspec
 
 from topo import unit
 from topo.error import UnitError
+from topo.mistake import shown
 
 
 class Rate(int):
     """Bits per second, written ``400Gbps``."""
 
+    example = "400Gbps"
+
 
 class Size(int):
     """Bytes, written ``64MiB`` or ``25MB``."""
+
+    example = "64MiB"
 
 
 class Duration(int):
     """Picoseconds, written ``20us``."""
 
+    example = "20us"
+
 
 class Length(float):
     """Metres, written ``10m``."""
+
+    example = "10m"
 
 
 class Frequency(float):
     """Events per second, written ``400/s``."""
 
+    example = "400/s"
+
 
 class Share(float):
     """A part of a whole, written ``1%`` or ``1/8``."""
 
+    example = "1% or 1/8"
+
 
 class Block(int):
     """What one descriptor carries: bytes, written ``256KiB``, or tokens, written ``16 tokens``."""
+
+    example = "256KiB or 16 tokens"
 
 
 class TokenBlock(Block):
@@ -45,6 +60,8 @@ class TokenBlock(Block):
 
 class Factor(float):
     """A positive factor, written ``2``, ``0.5`` or ``1/8``."""
+
+    example = "1/8"
 
 
 def _factor(value: Any) -> float:
@@ -68,56 +85,34 @@ def _block(text: str) -> Block:
     return Block(unit.size(text)) if found is None else TokenBlock(found[1])
 
 
-_READ: dict[type, tuple[Callable[[str], Any], str, str]] = {
-    Rate: (unit.rate, "400Gbps", r"^\s*[0-9]+(\.[0-9]+)?\s*(bps|Kbps|Mbps|Gbps|Tbps)\s*$"),
-    Size: (unit.size, "64MiB", r"^\s*[0-9]+(\.[0-9]+)?\s*([kMGT]?B|[KMGT]iB)\s*$"),
+_READ: dict[Any, tuple[Callable[[str], Any], str]] = {
+    Rate: (unit.rate, r"^\s*[0-9]+(\.[0-9]+)?\s*(bps|Kbps|Mbps|Gbps|Tbps)\s*$"),
+    Size: (unit.size, r"^\s*[0-9]+(\.[0-9]+)?\s*([kMGT]?B|[KMGT]iB)\s*$"),
     Block: (
         _block,
-        "256KiB or 16 tokens",
         r"^\s*([0-9]+(\.[0-9]+)?\s*([kMGT]?B|[KMGT]iB)|[1-9][0-9]{0,6}\s*tokens?)\s*$",
     ),
-    Duration: (unit.duration, "20us", r"^\s*[0-9]+(\.[0-9]+)?\s*(ps|ns|us|ms|s|min|h)\s*$"),
-    Length: (unit.length, "10m", r"^\s*[0-9]+(\.[0-9]+)?\s*(cm|m|km)\s*$"),
-    Frequency: (unit.frequency, "400/s", r"^\s*[0-9]+(\.[0-9]+)?\s*/(s|min|h)\s*$"),
+    Duration: (unit.duration, r"^\s*[0-9]+(\.[0-9]+)?\s*(ps|ns|us|ms|s|min|h)\s*$"),
+    Length: (unit.length, r"^\s*[0-9]+(\.[0-9]+)?\s*(cm|m|km)\s*$"),
+    Frequency: (unit.frequency, r"^\s*[0-9]+(\.[0-9]+)?\s*/(s|min|h)\s*$"),
     Share: (
         unit.share,
-        "1% or 1/8",
         r"^\s*([0-9]+(\.[0-9]+)?\s*%|[0-9]+\s*/\s*[1-9][0-9]*)\s*$",
     ),
 }
 
 
-def shown(value: Any) -> str:
-    """A value of a file, cut to 40 characters, for an error in one line.
-
-    >>> shown("much"), shown(True), shown(None), shown([1, 2])
-    ("'much'", 'true', 'nothing', 'a list of 2')
-    """
-    if value is None or isinstance(value, bool):
-        return "nothing" if value is None else str(value).lower()
-    if isinstance(value, str):
-        return repr(value[:40])
-    if isinstance(value, list):
-        return f"a list of {len(value)}"
-    return "a mapping" if isinstance(value, dict) else str(value)[:40]
-
-
-def example_of(kind: type) -> str:
-    """A quantity as files write it."""
-    return "1/8" if kind is Factor else _READ[kind][1]
-
-
-def read_quantity(kind: type, value: Any) -> Any:
+def read_quantity(kind: Any, value: Any) -> Any:
     """Convert one value for msgspec; a bad one is a ``ValueError`` that says what to write."""
     if kind is Factor:
         return Factor(_factor(value))
     if kind not in _READ:
         raise NotImplementedError(f"no quantity is written as {kind}")
-    read, example, _ = _READ[kind]
+    read, _ = _READ[kind]
     if not isinstance(value, str):
         bare = isinstance(value, int | float) and not isinstance(value, bool)
         why = "a number needs its unit" if bare else "must be a number with its unit"
-        raise ValueError(f"{shown(value)}: {why}; write {example}")
+        raise ValueError(f"{shown(value)}: {why}; write {kind.example}")
     try:
         made = read(value)
         return made if isinstance(made, kind) else kind(made)
@@ -125,17 +120,17 @@ def read_quantity(kind: type, value: Any) -> Any:
         raise ValueError(str(error)) from None
 
 
-def quantity_schema(kind: type) -> dict[str, Any]:
+def quantity_schema(kind: Any) -> dict[str, Any]:
     """The JSON Schema of one quantity."""
     if kind is Factor:
-        return {"type": ["number", "string"], "examples": ["1/8"]}
+        return {"type": ["number", "string"], "examples": [kind.example]}
     if kind not in _READ:
         raise NotImplementedError(f"no quantity is written as {kind}")
-    _, example, pattern = _READ[kind]
+    _, pattern = _READ[kind]
     return {
         "type": "string",
         "pattern": pattern,
-        "examples": [example],
+        "examples": [kind.example],
         "description": (kind.__doc__ or "").strip(),
     }
 

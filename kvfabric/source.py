@@ -17,6 +17,7 @@ import yaml
 
 from topo.error import KvfabricError
 from topo.intake import Intake
+from topo.mistake import Key, Place, value_at
 
 MOST_MIB: Final = 1
 COMMAND_LINE: Final = 0
@@ -25,9 +26,6 @@ _MOST_DEPTH: Final = 20
 
 _FIRST: Final = re.compile(r"(?P<name>(?:'[^']*' )?)(?P<key>[a-z_]+)(?P<after>: |[ .])")
 """The first word of a complaint, which names a key, behind the name of a node if there is one."""
-
-Key = str | int
-Place = tuple[Key, ...]
 
 
 class ScenarioError(KvfabricError):
@@ -52,13 +50,7 @@ class Source:
 
     def at(self, place: Place) -> Any:
         """The value at a place; None where there is none."""
-        value: Any = self.value
-        for key in place:
-            if isinstance(value, list) and isinstance(key, int) and key < len(value):
-                value = value[key]
-            else:
-                value = value.get(key) if isinstance(value, dict) else None
-        return value
+        return value_at(self.value, place)
 
     def error(self, place: Place, message: str) -> ScenarioError:
         """An error that starts with ``file:line: key:``, at the closest place that has a line."""

@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from kvfabric.load import Study, load
-from kvfabric.source import Place, ScenarioError
+from kvfabric.source import ScenarioError
+from topo.mistake import Place
 
 TEXT = """\
 name: axis

@@ -19,7 +19,7 @@ from emulate.mininet.support import may_emulate
 from kvfabric.compare import jobs_of
 from kvfabric.crosscheck import Crosscheck, cheap, on_frames, rehearsed
 from kvfabric.load import load
-from kvfabric.source import Place
+from topo.mistake import Place
 
 _MISSING = may_emulate()
 

@@ -179,7 +179,7 @@ def test_cables_have_the_length_and_rate_of_their_kind():
         ("leaf_spine", {"hosts": 8, "leaves": 9}, "write leaves: 8 or fewer"),
         ("leaf_spine", {"hosts": 8, "leaves": 1}, "at least 2 leaves"),
         ("leaf_spine", {"hosts": 0}, "hosts 0: must be at least 1 and at most 262144"),
-        ("leaf_spine", {"hosts": "64"}, "hosts '64': expected"),
+        ("leaf_spine", {"hosts": "64"}, "hosts: '64': must be a whole number from 1"),
         ("leaf_spine", {"hosts": 8, "nic_bps": 8 * 10**11}, "faster than the switch port"),
         (
             "leaf_spine",

@@ -18,6 +18,10 @@ GBPS = 10**9
 XML = '<graphml xmlns="http://graphml.graphdrawing.org/xmlns">'
 KEYS = '<key id="k" for="edge" attr.name="rate_bps" attr.type="long"/>'
 GRAPH = f'{XML}{KEYS}\n<graph edgedefault="undirected">\n'
+RACK = (
+    f'{XML}<key id="k" for="node" attr.name="rack" attr.type="long"/>\n'
+    '<graph edgedefault="undirected">\n'
+)
 END = "</graph></graphml>"
 RATE = '<data key="k">400000000000</data>'
 
@@ -146,7 +150,7 @@ LABEL = 'labels: {kvfabric-rate_bps: "1"}'
         # the wrong thing altogether
         ("a.json", b"\x00\xff\x00", "a.json:1: byte 0xff is not UTF-8"),
         ("a.json", "", "a.json:1:"),
-        ("a.json", "{}", "missing required field `nodes`"),
+        ("a.json", "{}", "a.json: `nodes` is missing; write e.g. nodes: ["),
         ("a.json", '{\n"graph": {,', "a.json:2: JSON is malformed"),
         ("a.txt", "", "a.txt: empty; line 1 counts"),
         ("a.txt", "348 8 28 4 800 H100\n", "a.txt:1: '348 8 28 4 800 H100': not the three"),
@@ -183,7 +187,22 @@ LABEL = 'labels: {kvfabric-rate_bps: "1"}'
         (
             "a.json",
             '{"graph": {"schema_version": 1}, "nodes": [{"id": "a", "rate_gbps": 4}], "links": []}',
-            "a.json: nodes[0]: object contains unknown field `rate_gbps`",
+            "a.json: nodes[0].rate_gbps: unknown key; did you mean",
+        ),
+        (
+            "a.json",
+            '{"nodes": [{"id": 3}]}',
+            'a.json: nodes[0].id: 3: must be text; write e.g. "3"',
+        ),
+        ("a.json", '{"nodes": [{"kind": "host"}]}', "a.json: nodes[0]: `id` is missing; add it"),
+        ("a.json", '{"nodes": [{"id": "a", "kind": "x"}]}', "'x' is unknown; write host or switch"),
+        ("a.json", '{"nodes": 3, "graph": {,', "a.json:1: JSON is malformed"),
+        ("a.json", '{"nodes": 3, "graph": ' + "[" * 200_000, "a.json: nested too deeply"),
+        ("a.json", "[]", "a.json: a list of 0: must be a mapping; write e.g. {nodes: [{id: ...}]}"),
+        (
+            "a.graphml",
+            f'{RACK}<node id="a"><data key="k">two</data></node>{END}',
+            "a.graphml:3: rack 'two': must be a whole number from -1 to 10000000; write e.g. 8",
         ),
         (
             "a.json",

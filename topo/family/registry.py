@@ -28,6 +28,7 @@ from topo.family.single import SingleSwitch, single_switch
 from topo.family.slimfly import SlimFly, slim_fly
 from topo.family.switchless import BipartiteDirect, HostMesh, bipartite_direct, host_mesh
 from topo.family.threetier import ThreeTier, three_tier
+from topo.mistake import told
 from topo.unit import show_rate
 
 
@@ -119,7 +120,9 @@ def build(family: str, values: Mapping[str, object]) -> Fabric:
     try:
         spec = msgspec.convert(given, known.parameters)
     except msgspec.ValidationError as error:
-        raise FabricError(f"{family}: {_told(str(error), given)}") from None
+        place, words = told(str(error), known.parameters, given)
+        name = str(place[0]) if place else family
+        raise FabricError(f"{WRITTEN.get(name, name)}: {words}") from None
     if spec.breakout is not None:
         spec = replace(spec, switch=split(spec.switch, spec.breakout))
     fabric = known.build(spec)
@@ -144,12 +147,3 @@ def split(switch: Switch, breakout: int) -> Switch:
         switch.buffer_bytes,
         switch.latency_ps,
     )
-
-
-def _told(text: str, given: Mapping[str, object]) -> str:
-    """A msgspec complaint with the parameter and its value in front, as a scenario writes it."""
-    what, _, place = text.partition(" - at `$.")
-    name = place.rstrip("`")
-    shown = f" {given[name]!r}" if name in given else ""
-    what = what[:1].lower() + what[1:]
-    return f"{WRITTEN.get(name, name)}{shown}: {what}" if name else what

@@ -16,6 +16,7 @@ from msgspec import Meta, Struct
 from topo.fabric import Fabric, Kind, Role, Switch
 from topo.format.draft import Draft, Where
 from topo.format.text import shown
+from topo.mistake import told
 
 T = TypeVar("T", bound=Struct)
 
@@ -102,10 +103,8 @@ def made(draft: Draft, where: Where, kind: type[T], given: Mapping[str, str]) ->
     try:
         return msgspec.convert(given, kind, strict=False)
     except msgspec.ValidationError as error:
-        told, _, place = str(error).partition(" - at `$.")
-        what = place.rstrip("`")
-        value = f"{what} {shown(given[what])}: " if what in given else ""
-        raise draft.error(where, value + told[:1].lower() + told[1:]) from None
+        place, words = told(str(error), kind, dict(given))
+        raise draft.error(where, f"{' '.join(map(str, place))} {words}".lstrip()) from None
 
 
 def add_node(draft: Draft, node: NodeAttributes, where: Where) -> None:

@@ -149,7 +149,7 @@ class _Reader:
             return
         if target not in (parent, "all") or attribute not in known:
             raise self._error(
-                f"{parent} attribute {shown(attribute)}: unknown; a {parent} has {', '.join(known)}"
+                f"{parent} attribute {shown(attribute)}: unknown; {parent}s have {', '.join(known)}"
             )
         into = self.head if parent == "graph" else self.item
         if attribute in into:

@@ -8,7 +8,7 @@ stands on a line, so that two fabrics can be compared line by line.
 """
 
 from pathlib import Path
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 import msgspec
 from msgspec import Struct
@@ -25,6 +25,7 @@ from topo.format.attribute import (
 from topo.format.draft import Assumed, Draft
 from topo.format.text import content, located
 from topo.format.written import Written
+from topo.mistake import told
 
 SCHEMA_VERSION: Final = 1
 
@@ -53,17 +54,7 @@ def read(path: Path, assume: Assumed | None = None) -> Fabric:
 
     Errors: `FormatError` with the line of broken JSON, or the path of a wrong value.
     """
-    text = content(path)
-    try:
-        file = msgspec.json.decode(text, type=NodeLink)
-    except msgspec.ValidationError as error:
-        told, _, place = str(error).partition(" - at `$")
-        where = place.rstrip("`").lstrip(".")
-        raise located(path, where or None, told[:1].lower() + told[1:]) from None
-    except msgspec.DecodeError as error:
-        raise located(path, _line(text, str(error)), str(error)) from None
-    except RecursionError:
-        raise located(path, None, "nested too deeply to be a fabric") from None
+    file: NodeLink = _decoded(path, content(path), NodeLink)
     draft = Draft(path, assume=assume)
     if file.graph.schema_version != SCHEMA_VERSION:
         raise draft.error(
@@ -79,6 +70,20 @@ def read(path: Path, assume: Assumed | None = None) -> Fabric:
         add_node(draft, node, f"nodes[{i}]")
     add_links(draft, [(f"{called}[{i}]", link) for i, link in enumerate(cables or ())])
     return draft.fabric()
+
+
+def _decoded(path: Path, text: str, kind: Any) -> Any:
+    """JSON as a ``kind``; what does not fit is told by the path of its value."""
+    try:
+        return msgspec.json.decode(text, type=kind)
+    except msgspec.ValidationError as error:
+        place, words = told(str(error), NodeLink, _decoded(path, text, Any))
+        steps = (f"[{step}]" if isinstance(step, int) else f".{step}" for step in place)
+        raise located(path, "".join(steps).lstrip(".") or None, words) from None
+    except msgspec.DecodeError as error:
+        raise located(path, _line(text, str(error)), str(error)) from None
+    except RecursionError:
+        raise located(path, None, "nested too deeply to be a fabric") from None
 
 
 def write(fabric: Fabric) -> Written:
