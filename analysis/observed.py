@@ -39,11 +39,13 @@ OBSERVED: Final = {
     "occupancy": ("port", "least_bytes", "samples"),
     "series": ("port", "from_ps", "span_ps", "mean_bytes", "max_bytes"),
     "egress": ("port", "far_port", "buffer_bytes", "blocked_ps"),
+    "marking": ("port", "kmin_bytes", "kmax_bytes"),
 }
 """Columns of the tables by name, all int64; `traffic.emulator.Telemetry` tells their rows.
 
 ``egress`` has one row a port: the port at the other end of its cable, the buffer of its switch (0
-at a host), and how long it was blocked."""
+at a host), and how long it was blocked. ``marking`` has one row a port of a switch that marks: from
+how many queued bytes of one class on it may, and beyond how many it always does."""
 
 STAGES: Final = ("queueing", "prefill", "handoff", "joining", "decode")
 """The time of a request, cut: arrival, prefill start, its end, KV ready, decode start, finish."""

@@ -21,8 +21,10 @@ from analysis.explain import story
 from analysis.export import csv_text, measure_rows, summary_rows
 from analysis.page import page
 from analysis.pathology import most_paused
+from analysis.queue import longest
 from analysis.record import read_study
 from analysis.result import Result, closest, ranked, result, watched
+from analysis.shown import PANELS, shown, told
 from analysis.stratum import class_rows
 from analysis.summary import emulated
 from analysis.witness import Witness
@@ -85,6 +87,7 @@ def plots(found: Result) -> list["Plot"]:
     from analysis.plot.load import load
     from analysis.plot.matrix import matrix
     from analysis.plot.pause import gantt
+    from analysis.plot.queue import queues
     from analysis.plot.size import size
     from analysis.plot.tornado import tornado
 
@@ -108,12 +111,18 @@ def plots(found: Result) -> list["Plot"]:
         made += [explained(story(*each)) for each in _slowest(found)]
     if found.moved:
         made.append(matrix(found.moved, first))
-    shown = watched(found)
-    if shown:
-        made.append(heat(shown))
+    links = watched(found)
+    if links:
+        made.append(heat(links))
     stopped = most_paused(found.samples, found.place)
     if stopped is not None:
         made.append(gantt(stopped))
+    ran = {(part.fabric, part.policy): part for part in found.samples if part.n}
+    some = shown(ran, first, PANELS)
+    waited = longest((ran[key] for key in some), found.place)
+    if waited:
+        cut = told(len(some), len(ran), "alternatives", "series.parquet of every cell")
+        made.append(queues(waited, cut))
     if any(row.tail is not None and row.facts is not None for row in rows):
         every = cases(rows, conditions(manifest))
         worst = [replace(case.worst, verdict=case.verdict) for case in every]

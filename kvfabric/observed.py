@@ -5,6 +5,7 @@ from typing import Final
 import numpy as np
 
 from analysis.observed import BLAME, OBSERVED
+from emulate.discipline import Discipline
 from topo.fabric import Fabric
 from traffic.emulator import Table, Telemetry
 
@@ -12,9 +13,13 @@ SERIES_PORTS: Final = 32
 """Queues kept over time: those of the ports with the longest, to keep a cell's files small."""
 
 
-def observed(fabric: Fabric, telemetry: Telemetry) -> dict[str, Table]:
+def observed(
+    fabric: Fabric, telemetry: Telemetry, rules: Discipline | None = None
+) -> dict[str, Table]:
     """The tables of `analysis.observed` by name; none of an emulator without frames, and only what
     the pauses were of one that does not follow a flow's last packet (real frames).
+
+    ``rules`` are those by which switches mark, None where none does.
 
     Hops without a wait are left out, but for NICs and for flows that sent anew, whose way tells
     where they may have lost; and series of all but the `SERIES_PORTS` longest queues.
@@ -23,7 +28,7 @@ def observed(fabric: Fabric, telemetry: Telemetry) -> dict[str, Table]:
         return _stopped(fabric, telemetry)
     tables: dict[str, Table] = {"blame": {name: telemetry.flows[name] for name in BLAME}}
     for name, columns in OBSERVED.items():
-        if name not in ("blame", "egress"):
+        if name not in ("blame", "egress", "marking"):
             table: Table = getattr(telemetry, name)
             tables[name] = {column: table[column] for column in columns}
     hops, series = tables["hops"], tables["series"]
@@ -35,6 +40,7 @@ def observed(fabric: Fabric, telemetry: Telemetry) -> dict[str, Table]:
     tables["hops"] = {column: values[waited] for column, values in hops.items()}
     tables["series"] = {column: values[shown] for column, values in series.items()}
     tables["egress"] = _egress(fabric, telemetry)
+    tables["marking"] = _marking(fabric, rules)
     return tables
 
 
@@ -47,6 +53,19 @@ def _stopped(fabric: Fabric, telemetry: Telemetry) -> dict[str, Table]:
         "egress": _egress(fabric, telemetry),
         **{name: {column: of[column] for column in OBSERVED[name]} for name, of in told.items()},
     }
+
+
+def _marking(fabric: Fabric, rules: Discipline | None) -> Table:
+    """From where on, and beyond where, the ports of switches mark."""
+    rows = [
+        (port, mark.kmin_bytes, mark.kmax_bytes)
+        for port, rate in enumerate(fabric.ports.rate_bps.tolist())
+        if fabric.nodes[fabric.ports.node[port]].switch is not None
+        and rules is not None
+        and (mark := rules.threshold(rate)) is not None
+    ]
+    columns = np.array(rows, np.int64).reshape(-1, 3).T
+    return dict(zip(OBSERVED["marking"], columns, strict=True))
 
 
 def _egress(fabric: Fabric, telemetry: Telemetry) -> Table:

@@ -125,7 +125,7 @@ def run_cell(job: CellJob, progress: Callable[[int, int], None] | None = None) -
         outcome.requests,
         flows,
         _ports(ready.fabric, telemetry),
-        observed(ready.fabric, telemetry)
+        observed(ready.fabric, telemetry, None if own.by_credits else ready.discipline)
         | cache_tables(outcome)
         | failure_tables(outcome)
         | latency

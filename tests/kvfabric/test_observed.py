@@ -12,6 +12,8 @@ from analysis.pathology import spreads
 from analysis.record import Cell, read_cell, write_cell
 from analysis.summary import Sample
 from analysis.wording import NONE
+from emulate.discipline import Discipline
+from emulate.marking import PROFILES
 from kvfabric.compare import jobs_of
 from kvfabric.load import load
 from kvfabric.observed import SERIES_PORTS, observed
@@ -98,6 +100,20 @@ def test_of_real_frames_the_pauses_are_kept_and_spread_as_they_do_in_packets(
     )
     assert other[2:6] == one[2:6]  # root, ports, depth, head-of-line time
     assert other[7] == NONE  # queues are not sampled there
+
+
+def test_the_ports_of_switches_keep_from_where_on_they_mark(tmp_path: Path) -> None:
+    made = cell(tmp_path, "packet")
+    marking, tier = made.observed["marking"], made.ports["tier"]
+    assert marking["port"].tolist() == np.flatnonzero(tier > 0).tolist()
+    sonic = PROFILES["sonic"].at
+    assert set(marking["kmin_bytes"].tolist()) == {sonic.kmin_bytes}
+    assert set(marking["kmax_bytes"].tolist()) == {sonic.kmax_bytes}
+    (job,) = jobs_of(load(tmp_path / "s.yaml"))
+    _, emulator, _ = served(job)
+    for rules in (None, Discipline(ecn="off")):
+        kept = observed(job.stage.fabric, emulator.telemetry(), rules)
+        assert not len(kept["marking"]["port"])
 
 
 def test_a_fluid_cell_has_none(tmp_path: Path) -> None:
