@@ -76,7 +76,14 @@ class Source:
         return self.error(found, rest)
 
     def _named(self, place: Place, message: str) -> tuple[Place, str]:
-        """As far down from a place as the first words go, and the words that are left."""
+        """As far down from a place as the first words go, and the words that are left.
+
+        A first word that is a value there, as a family's name, is passed over if a key follows.
+        """
+        section, (word, _, rest) = self.at(place), message.partition(": ")
+        if isinstance(section, dict) and word in section.values():
+            found, left = self._named(place, rest)
+            return (found, left) if found != place else (place, message)
         while first := _FIRST.match(message):
             below = self._below(place, first["key"])
             if below is None:

@@ -80,7 +80,7 @@ def test_storage_and_rails_are_placed(tmp_path):
         ("family: fat_tree, scale_up: 1Tbps", r"scale_up: not a parameter of fat_tree"),
         ("family: torus, shape: []", r"keys.yaml:2: fabric.shape"),
         ("family: dragonfly, wiring: odd", r"keys.yaml:2: fabric.wiring: .*'odd'"),
-        ("family: slim_fly, q: 6", r"keys.yaml:2: fabric: slim_fly: q 6: .* write q: 7"),
+        ("family: slim_fly, q: 6", r"keys.yaml:2: fabric.q: 6: .* write q: 7"),
     ],
 )
 def test_a_key_that_a_family_does_not_take_is_refused_with_its_place(tmp_path, fabric, told):

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from kvfabric.build import stage
+from kvfabric.compare import jobs_of
 from kvfabric.load import load
 from kvfabric.source import ScenarioError
 
@@ -114,6 +115,10 @@ def test_a_value_of_another_type_is_told_with_what_to_write(
         ("  nic: 100Gbps", "  nic: 400Gbps", "s.yaml:4: fabric.nic: 400 Gbps: faster than the"),
         ("leaf_spine", "leafspine", "s.yaml:3: fabric.family: 'leafspine': unknown; did you mean"),
         ("leaf_spine", "leaf_spine\n  k: 4", "s.yaml:4: fabric.k: not a parameter of leaf_spine;"),
+        ("leaf_spine", "leaf_spine\n  leaves: 9",
+         "s.yaml:4: fabric.leaves: 9: more than the 8 hosts; write leaves: 8 or fewer"),
+        ("family: leaf_spine", "k: 3\n  family: fat_tree", "s.yaml:3: fabric.k: 3: must be even"),
+        ("ports: 8", "ports: 2", "s.yaml:2: fabric: leaf_spine: 8 hosts do not fit two tiers of"),
         ("mtu: 4KiB", "mtu: 1B", "s.yaml:21: network.transport.mtu: 1B: write 256B to 9KiB"),
         ("sonic", "much", "s.yaml:24: network.discipline.headroom: 'much': no such rule; write"),
         ("sonic", "4XB", "s.yaml:24: network.discipline.headroom: size '4XB': unknown unit 'XB'"),
@@ -135,3 +140,23 @@ def test_what_a_room_refuses_is_told_at_the_line_of_its_key_and_names_it_once(
 def test_a_key_that_is_missing_is_told_with_an_example(tmp_path: Path) -> None:
     told = refusal(tmp_path, "{prefill: 4, decode: 4}", "{prefill: 4}")
     assert told == "s.yaml:10: placement: `decode` is missing; write e.g. decode: 8"
+
+
+@pytest.mark.parametrize(
+    ("axis", "told"),
+    [
+        ("fabric.leaves: [2, 9]", "s.yaml:27: fabric.leaves: 9: more than the 8 hosts;"),
+        ("fabric:\n    - {leaves: 2}\n    - {family: fat_tree, k: 3}",
+         "s.yaml:29: fabric.k: 3: must be even and at most the 8 ports of the switch; write k: 4,"),
+        ("fabric:\n    - {leaves: 2}\n    - {family: three_tier,\n       pods: 1}",
+         "s.yaml:30: fabric.pods: 1: cores join at least 2 pods; write family leaf_spine"),
+    ],
+)  # fmt: skip
+def test_what_a_family_refuses_is_told_at_the_line_of_the_axis_that_sets_the_key(
+    tmp_path: Path, axis: str, told: str
+) -> None:
+    path = tmp_path / "s.yaml"
+    path.write_text(f"{TEXT}compare:\n  {axis}\n", encoding="utf-8")
+    with pytest.raises(ScenarioError) as caught:
+        jobs_of(load(path))
+    assert told in str(caught.value)
