@@ -283,6 +283,10 @@ class PacketEmulator:
             "bytes",
             f"take more than 2^32 - 1 packets of {size_text(mtu)}; write fewer, or a larger mtu",
         )
+        issue = self.transport.issue_ps
+        long = flows["descriptors"] > MOST_WAIT_PS // max(1, issue)
+        why = f"of {duration_text(issue)} each take more than 10,000 s; write fewer, or less time"
+        _first(flows, long & (issue > 0), "descriptors", why)
         _first(flows, flows["priority"] >= PRIORITIES, "priority", "must be 0 to 7")
         late = flows["release_ps"] < self._now_ps
         _first(flows, late, "release_ps", f"must not be before the present time, {self._now_ps}")

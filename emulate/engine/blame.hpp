@@ -161,14 +161,18 @@ public:
     const std::vector<CopyStart>& starts() const { return starts_; }
 
     // The hops of the copies that were accepted, by (flow, hop); accepted(flow) is that attempt,
-    // or -1.
+    // or -1. Attempts are counted to 2^16: of copies of one number the last was accepted.
     template <typename Accepted>
     std::vector<HopWait> hops(Accepted&& accepted) const {
         std::vector<HopWait> rows;
         for (const Wait& wait : waits_) {
             if (accepted(wait.hop.flow) == wait.hop.attempt) rows.push_back(wait.hop);
         }
-        std::sort(rows.begin(), rows.end(), in_hop_order);
+        std::stable_sort(rows.begin(), rows.end(), in_hop_order);
+        const auto one = [](const HopWait& a, const HopWait& b) {
+            return a.flow == b.flow && a.hop == b.hop;
+        };
+        rows.erase(rows.begin(), std::unique(rows.rbegin(), rows.rend(), one).base());
         return rows;
     }
 

@@ -42,8 +42,11 @@ inline Time ideal_by_recurrence(const Segment& segment, std::span<const Hop> hop
 
 // The frames follow each other without a gap through ports of one rate that all cut through.
 inline Time ideal_cut(const Segment& segment, std::span<const Hop> hops) {
+    __extension__ using Wide = __int128;
     const Serialiser port(hops.front().rate_bps);
-    Time time = port.duration(segment.bytes() + data_overhead * segment.packets()) -
+    const Bytes wire = segment.bytes() + data_overhead * segment.packets();
+    // With its fraction, a time beyond 140 s takes more than 64 bits.
+    Time time = static_cast<Time>(static_cast<Wide>(wire) * port.per_byte() >> fraction_bits) -
                 port.duration(header_wire);
     for (const Hop& hop : hops) time += port.duration(header_wire) + hop.delay;
     return time;

@@ -3,6 +3,7 @@
 import pytest
 
 from emulate.discipline import Discipline
+from emulate.fault import Fault
 from emulate.packet import PacketEmulator
 from emulate.transport import Transport
 from topo.route import equal_cost
@@ -98,6 +99,24 @@ def test_a_lost_packet_is_blamed_on_retransmission_until_its_copy_starts(lab):
     )
     assert first == {"wire": FRAME + WAY}
     assert second == {"wire": FRAME + WAY, "retransmission": MS}
+
+
+@pytest.mark.parametrize("engine", ["core", "reference"])
+def test_of_copies_whose_attempts_have_one_number_the_one_that_was_taken_counts(lab, engine):
+    # Attempts are counted to 2^16, and the link is back after 70,000: a copy before has the number.
+    fabric = lab.star(3)
+    down = Fault("down", 2, 0, 70_000 * 10 * US)
+    early = Transport(control="none", rto_ps=10 * US)
+    emulator = PacketEmulator(
+        fabric, equal_cost(fabric), QUIET, early, seed=1, faults=[down], engine=engine
+    )
+    emulator.submit(lab.flows((1, 3, 4096, 0), (2, 3, 4096, 0)))
+    lab.finish(emulator)
+    flows = emulator.telemetry().flows
+    assert (flows["timeouts"] >= 70_000).all()
+    assert flows["blame_wire_ps"].tolist() == [FRAME + WAY] * 2
+    assert [row[1] for row in waits(emulator, 0)[1:]] == [0]
+    assert [row[1] for row in waits(emulator, 1)[1:]] == [FRAME]
 
 
 def test_a_gap_is_blamed_from_going_back_to_the_first_new_packet(lab):

@@ -90,6 +90,16 @@ def test_the_longest_timer_does_not_run_out_before_it_starts(lab, engine):
     assert emulator.telemetry().flows["timeouts"].tolist() == [0]
 
 
+def test_descriptors_whose_issue_takes_longer_than_a_timer_may_are_refused(lab, engine):
+    fabric = lab.star(2)
+    slow = Transport(control="none", issue_ps=MOST_WAIT_PS // 1000)
+    emulator = PacketEmulator(fabric, equal_cost(fabric), Discipline(), slow, seed=1, engine=engine)
+    a, b = lab.hosts(fabric)
+    with pytest.raises(KvfabricError, match="descriptors 1001 of 10s each take more than 10,000 s"):
+        emulator.submit(lab.flows((a, b, 4096, 0), descriptors=1001))
+    emulator.submit(lab.flows((a, b, 4096, 0), descriptors=1000))
+
+
 def test_a_switch_that_sends_before_it_receives_is_refused(lab):
     with pytest.raises(KvfabricError, match=r"switch latency -1ps: must not be negative"):
         lab.switch(latency=-1)

@@ -103,6 +103,24 @@ def test_the_short_form_on_equal_rates_is_the_recurrence(size, share, rate, dela
     assert both[0] == both[1]
 
 
+@pytest.mark.parametrize("rate", [10**6, 10**9, 100 * G, 300 * G])
+@pytest.mark.parametrize("seconds", [139, 142, 1_000])
+def test_the_short_form_holds_for_flows_of_many_seconds(rate, seconds):
+    size = rate // 8 * seconds
+    wire = size + 82 * -(-size // 9216)
+    ideal = _engine.ideal_ps(
+        bytes=size,
+        descriptors=1,
+        mtu=9216,
+        issue_ps=0,
+        rates_bps=[rate] * 2,
+        delays_ps=[0, 0],
+        recurrence=False,
+        cut_through=True,
+    )
+    assert ideal == pytest.approx((wire + 72) * 8 * 10**12 / rate, rel=1e-6)
+
+
 def test_a_faster_egress_stores_the_frame_first(lab):
     fabric = lab.chain([100 * G, 400 * G], [0, 0], latency=0)
     a, b = lab.hosts(fabric)

@@ -93,6 +93,30 @@ def test_long_flows_under_dcqcn_share_a_receiver_within_five_per_cent(lab):
     assert rates == pytest.approx([25 * G] * 4, rel=0.05)
 
 
+@pytest.mark.parametrize(
+    ("discipline", "transport", "within"),
+    [
+        (Discipline(ecn="off", alpha=1 / 32), FREE, 0.01),
+        (Discipline(ecn="paper"), Transport(preset="paper", ack_every=64), 0.1),
+    ],
+)
+@pytest.mark.parametrize(
+    ("nics", "shares"), [((10, 100, 100), (10, 45, 45)), ((10, 20, 100, 100), (10, 20, 35, 35))]
+)
+def test_senders_of_several_rates_share_a_receiver_max_min(
+    lab, discipline, transport, within, nics, shares
+):
+    # Progressive filling: the slow ones have all of their own, the others equal parts of the rest.
+    fabric = Fabric("star")
+    middle = fabric.add_switch("s", tier=1, switch=lab.switch())
+    *sources, sink = (fabric.add_host(f"h{i}") for i in range(len(nics) + 1))
+    for host, rate in zip((*sources, sink), (*nics, 100), strict=True):
+        fabric.connect(host, middle, rate_bps=rate * G, delay_ps=50_000)
+    pairs = [(s, sink) for s in sources]
+    rates = long_run(lab, fabric, pairs, discipline, transport, 20 * MS, 100 * MS)
+    assert rates == pytest.approx([share * G for share in shares], rel=within)
+
+
 def dumbbell(lab, left, gbps):
     """Hosts on switch 0, an uplink of the given rate to switch 1, two sinks behind it."""
     fabric = Fabric("dumbbell")
