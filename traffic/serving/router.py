@@ -119,7 +119,8 @@ class Router:
 
     def place(self, request: int, view: View, need: int = 0) -> Place:
         """Where a request goes that arrives; ``need`` is the decode memory of its whole sequence,
-        asked for where prompts may stay on the decode side.
+        asked for where prompts may stay on the decode side. There decode is chosen now in every
+        order, and for good: a policy that goes by turns is asked once.
 
         A request without output has no hand-off, and no decode instance.
         """
@@ -137,9 +138,8 @@ class Router:
             decode = self._decode(asked, prefill, view)
             if decode < 0:
                 return chosen
-        if local.holds(asked, (prefill, decode), view, need, self._chunk):
-            return Place(prefill, decode, local=True)
-        return chosen
+        stays = local.holds(asked, (prefill, decode), view, need, self._chunk)
+        return Place(prefill, decode, local=stays)
 
     def _ranked(self, asked: Request, view: View) -> Request:
         """The request with the priority that the policy gives it, in the ledger from now on.

@@ -104,6 +104,22 @@ def test_a_prompt_that_stays_takes_no_prefill_instance_and_no_flow(
     assert (found["status"] == 0).all()
 
 
+@pytest.mark.parametrize("name", ["round_robin", "vllm"])
+def test_a_policy_is_asked_once_for_the_decode_instance_of_a_prompt_that_does_not_stay(
+    name: str, pools: Callable[..., Deployment], wire: Callable[..., Emulator]
+) -> None:
+    count, flat = 12, np.full((2, 2), 4, np.int32)
+    table = request_table(
+        arrival_ps=[1000 * MS * i for i in range(count)],
+        input_tokens=[1000] * count,
+        output_tokens=[3] * count,
+    )
+    service = Service(pools(2, 2), policy(name, flat), flat, local=Local(tokens=1))
+    found = serve_all(table, [service], wire(MS), control_delay_ps=20_000_000).requests
+    assert found["prefill"].tolist() == [0, 1] * (count // 2)
+    assert found["decode"].tolist() == [0, 1] * (count // 2)
+
+
 def test_what_the_decode_side_holds_of_a_local_prompt_is_not_computed_and_what_it_computes_is_kept(
     pools: Callable[..., Deployment], wire: Callable[..., Emulator]
 ) -> None:
