@@ -16,6 +16,7 @@ from topo.unit import PS_PER_MS, duration_text, size_text
 
 PRIORITIES: Final = 8
 _MOST_ALPHA: Final = 64.0
+_ALPHA_PARTS: Final = 2**16
 
 
 class DisciplineError(KvfabricError):
@@ -109,6 +110,12 @@ class Discipline:
             if not 0 < alpha <= _MOST_ALPHA:
                 raise DisciplineError(
                     f"{name} {alpha:g}: must be above 0 and at most 64; write 1 or 1/8"
+                )
+            counted = max(1, round(alpha * _ALPHA_PARTS))
+            if abs(counted / _ALPHA_PARTS - alpha) > alpha / 100:
+                raise DisciplineError(
+                    f"{name} {alpha:g}: is counted in 1/{_ALPHA_PARTS}, which is more than a "
+                    f"hundredth off; write {counted}/{_ALPHA_PARTS}"
                 )
         for name, value in (
             ("xon_offset", self.xon_offset_bytes),
