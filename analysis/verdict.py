@@ -15,7 +15,7 @@ from analysis.choice import choice, cost, nearest
 from analysis.condition import Condition, at, cases, conditions, everywhere, named
 from analysis.interval import needed
 from analysis.matter import fabric_matters, policy_matters
-from analysis.record import Study, StudyManifest
+from analysis.record import Cell, Study, StudyManifest
 from analysis.summary import (
     IMPOSSIBLE,
     LOCAL,
@@ -68,13 +68,15 @@ def verdict(
     its workloads and found of its loads and losses."""
     manifest = study.manifest
     chosen = choice(rows, conditions(manifest))
+    record = _replayed(study)
+    remedy = "a longer record helps, more seeds do not" if record else "more seeds help most"
     sentences = [
         *lossless.told(
             {alternative(row): row.lossless for row in rows},
             alternative(chosen) if chosen is not None else "",
             faults=any(lossless.faulty(cell.manifest) for cell in study.cells),
         ),
-        *_others(rows, chosen, manifest.allowed),
+        *_others(rows, chosen, manifest.allowed, remedy),
         _hopeless(rows, manifest),
         decision.sentence(asked),
         *sweep.sentences(swept),
@@ -87,6 +89,7 @@ def verdict(
         *_warnings(study, rows),
         *warmup.notices(parts),
         _evidence(rows),
+        record,
     ]
     return Verdict(
         _headline(rows, chosen, manifest), tuple(line for line in sentences if line), chosen
@@ -158,7 +161,9 @@ def _lost(row: Summary) -> str:
     return f" Requests not served: {told}." if told else ""
 
 
-def _others(rows: Sequence[Summary], chosen: Summary | None, allowed: float) -> list[str]:
+def _others(
+    rows: Sequence[Summary], chosen: Summary | None, allowed: float, remedy: str
+) -> list[str]:
     lines = []
     kinds = [row.verdict for row in rows]
     tally = [
@@ -173,7 +178,9 @@ def _others(rows: Sequence[Summary], chosen: Summary | None, allowed: float) -> 
         open_rows = [row for row in open_rows if cost(row) < cost(chosen)]
     if open_rows:
         which = "cheaper alternative" if chosen is not None else "alternative"
-        lines.append(f"{count(len(open_rows), which)} undecided: {_more(open_rows, allowed)}.")
+        lines.append(
+            f"{count(len(open_rows), which)} undecided: {_more(open_rows, allowed, remedy)}."
+        )
     return lines
 
 
@@ -194,7 +201,7 @@ def _hopeless(rows: Sequence[Summary], manifest: StudyManifest) -> str:
     )
 
 
-def _more(rows: Sequence[Summary], allowed: float) -> str:
+def _more(rows: Sequence[Summary], allowed: float, remedy: str) -> str:
     """How many more hand-offs would decide the alternative that is nearest to a decision."""
     wants = [
         (more - row.n, row)
@@ -209,7 +216,7 @@ def _more(rows: Sequence[Summary], allowed: float) -> str:
     rounded = float(f"{more:.1g}") if more < 1000 else float(f"{more:.2g}")
     return (
         f"about {rounded:,.0f} more hand-offs would decide {alternative(row)}, "
-        "if its share stays as it is; more seeds help most"
+        f"if its share stays as it is; {remedy}"
     )
 
 
@@ -332,3 +339,29 @@ def _evidence(rows: Sequence[Summary]) -> str:
         "exceedances cluster in few seeds, so that equal shares can differ in verdict; each is a "
         "95 % interval of its own, not corrected for the number of alternatives."
     )
+
+
+def _replayed(study: Study) -> str:
+    """What seeds do not vary where they serve one recorded list of requests."""
+    first: dict[tuple[str, str], Cell] = {}
+    for cell in study.cells:
+        other = first.setdefault((cell.manifest.fabric, cell.manifest.policy), cell)
+        if other is not cell and _same_lengths(other, cell):
+            return (
+                "All seeds serve the same recorded requests: paths and draws are what varies "
+                "between them, so that intervals hold for this record and say nothing of such a "
+                "load at other times."
+            )
+    return ""
+
+
+def _same_lengths(one: Cell, other: Cell) -> bool:
+    """Whether two cells serve the same lengths in the same order, where these vary at all."""
+    if min(len(cell.requests.get("request", ())) for cell in (one, other)) < 2:
+        return False
+    asked = [
+        (one.requests[name].astype(np.int64), other.requests[name].astype(np.int64))
+        for name in ("input_tokens", "output_tokens")
+    ]
+    same = all(np.array_equal(mine, theirs) for mine, theirs in asked)
+    return same and any(bool((mine != mine[0]).any()) for mine, _ in asked)

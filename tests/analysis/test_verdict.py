@@ -327,3 +327,19 @@ def test_policies_that_chose_alike_are_told_as_one_result(
     rows = [row("x", policy, MET, 5) for policy in ask.policies]
     text = verdict(Study(ask, cells, 0), (), rows).text()
     assert "a, b and c made the same choices on x: one result, not 3." in text
+
+
+@pytest.mark.parametrize(("second", "told"), [((5, 7), True), ((7, 5), False), ((5, 5), False)])
+def test_seeds_that_replay_one_record_are_told_as_no_samples_of_the_load(
+    second: tuple[int, int], told: bool, make_rows: Callable[..., Cell], make_question: Ask
+) -> None:
+    life = {"prefill_end_ps": 0, "handoff_release_ps": 0, "kv_ready_ps": MS, "output_tokens": 9}
+    cells = []
+    for seed, lengths in enumerate(((5, 7), second), start=1):
+        cell = make_rows([life | {"input_tokens": tokens} for tokens in lengths])
+        manifest = msgspec.structs.replace(cell.manifest, fabric="x", policy="p", seed=seed)
+        cells.append(replace(cell, manifest=manifest))
+    ask = msgspec.structs.replace(make_question(), fabrics=["x"], policies=["p"], seeds=[1, 2])
+    text = verdict(Study(ask, tuple(cells), 0), (), [row("x", "p", UNDECIDED, 5)]).text()
+    assert ("a longer record helps, more seeds do not" in text) is told
+    assert ("All seeds serve the same recorded requests" in text) is told
