@@ -7,7 +7,7 @@ from analysis import culprit
 from analysis.baseline import baseline
 from analysis.breakdown import Breakdown
 from analysis.breakeven import breakeven
-from analysis.choice import cost
+from analysis.choice import cost, price
 from analysis.decision import table as decisions
 from analysis.economics import token_costs
 from analysis.loss import table as losses
@@ -16,7 +16,7 @@ from analysis.result import Result, requirements, told_blames
 from analysis.summary import NOT_LOSSLESS, Summary
 from analysis.sweep import knees
 from analysis.verdict import alternative
-from analysis.wording import NONE, duration_told, money, share_told
+from analysis.wording import NONE, duration_told, share_told
 
 _MOST = 40
 _FEW = 8
@@ -81,18 +81,17 @@ def _alternatives(found: Result) -> str:
 def _rank(row: Summary) -> tuple[int, float, str]:
     """Those that pass first, then undecided, failed and the rest; cheaper before dearer."""
     order = ("pass", "undecided", "fail")
-    price = cost(row)
-    known = price if price == price else float("inf")
+    usd = cost(row)
+    known = usd if usd == usd else float("inf")
     return (order.index(row.verdict) if row.verdict in order else 3, known, alternative(row))
 
 
 def _row(row: Summary, chosen: bool) -> tuple[str, ...]:
-    price = cost(row)
     return (
         row.verdict + (f", {NOT_LOSSLESS}" if row.lossless else "") + (", the choice" * chosen),
         row.fabric,
         row.policy,
-        money(price) if price == price else NONE,
+        price(row) or NONE,
         duration_told(row.tail),
         share_told(row.over, row.reason),
         f"{row.n:,}",

@@ -5,11 +5,20 @@ from math import isfinite, nan
 
 from analysis.condition import Case, Condition, cases
 from analysis.summary import Summary
+from analysis.wording import listed, money
 
 
 def cost(row: Summary) -> float:
     """Switches and the cables between them, US dollars; NaN when unknown."""
     return row.facts.cost_usd if row.facts is not None else nan
+
+
+def price(row: Summary) -> str:
+    """The cost and the ports of each switch in it, as ``$168 k, 8 ports``; empty when unknown."""
+    if row.facts is None:
+        return ""
+    ports = row.facts.switch_ports
+    return money(row.facts.cost_usd) + (f", {listed(list(map(str, ports)))} ports" if ports else "")
 
 
 def choice(rows: Sequence[Summary], where: Mapping[str, Condition] | None = None) -> Summary | None:

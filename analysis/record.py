@@ -115,9 +115,9 @@ _MOST_MANIFEST_BYTES: Final = 16 * 2**20
 class FabricFact(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What the fabric of a cell consists of and can carry.
 
-    ``cost_usd`` covers switches and the cables between them; ``mu_bps`` is the max-flow from all
-    prefill to all decode hosts; ``deadlock`` tells a cycle of buffer dependencies, or None when
-    there is none.
+    ``cost_usd`` covers switches, with as many ports each as ``switch_ports`` has, and the cables
+    between them; ``mu_bps`` is the max-flow from all prefill to all decode hosts; ``deadlock``
+    tells a cycle of buffer dependencies, or None when there is none.
     """
 
     hosts: int
@@ -130,6 +130,7 @@ class FabricFact(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     mu_bps: int
     nic_bps: int
     deadlock: str | None = None
+    switch_ports: list[int] = []
 
 
 class CellManifest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -5,14 +5,13 @@ files and are shown as plain text.
 """
 
 from collections.abc import Sequence
-from math import isfinite
 from typing import TYPE_CHECKING, Final
 
-from analysis.choice import cost
+from analysis.choice import price
 from analysis.record import StudyManifest
 from analysis.shown import PANELS, Alternative, rows_shown, shown, told
 from analysis.summary import MET, MISSED, NOT_LOSSLESS, UNDECIDED, Summary
-from analysis.wording import duration, milliseconds, money, name, percent
+from analysis.wording import duration, milliseconds, name, percent
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -64,10 +63,9 @@ def _matrix(
     made.caption = told(len(fabrics), len(study.fabrics), "fabrics", "the report").strip() or None
     for fabric in fabrics:
         line = [held[fabric, policy] for policy in study.policies]
-        price = next((cost(row) for row in line if isfinite(cost(row))), None)
         head = Text(fabric)
-        if price is not None:
-            head.append(f"\n{money(price)}", style="dim")
+        if paid := next(filter(None, map(price, line)), ""):
+            head.append(f"\n{paid}", style="dim")
         made.add_row(head, *(_cell(row) for row in line))
     return made
 
@@ -93,11 +91,10 @@ def _list(rows: Sequence[Summary], title: str, first: Sequence[Alternative]) -> 
     some = rows_shown(rows, first)
     made.caption = told(len(some), len(rows), "alternatives", "the report").strip() or None
     for row in some:
-        price = cost(row)
         made.add_row(
             Text(row.fabric),
             Text(row.policy),
-            money(price) if isfinite(price) else "",
+            price(row),
             Text(" ").join(_cell(row).split()),
         )
     return made

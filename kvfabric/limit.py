@@ -10,8 +10,9 @@ from traffic.handoff.reshard import paired
 
 _ALWAYS = (
     "The router sees exact and immediate loads; its decisions take effect after the control delay.",
-    "Cost is a model of switches and the links between them; NICs and host cables are left out, "
-    "being equal in every alternative.",
+    "Cost is a model of switches, each with all the ports it has (a fat tree's are of k, others of "
+    "`fabric.switch.ports`), and the links between them; NICs and host cables are left out, being "
+    "equal in every alternative.",
 )
 _PRICES = (
     "Tokens are paid by GPU hours, switches and the links between them; power and NICs of the "

@@ -39,7 +39,7 @@ from topo.bom import bom
 from topo.capacity import mu
 from topo.deadlock import dependency_cycle, handoff_pairs
 from topo.fabric import Fabric, Role
-from topo.unit import PS_PER_S, show_duration, show_rate, show_size
+from topo.unit import PS_PER_S, show_duration, show_size
 from traffic.background import Background
 from traffic.emulator import Emulator, Table, Telemetry
 from traffic.handoff.errand import pooled
@@ -304,6 +304,7 @@ def fabric_fact(ready: Stage) -> FabricFact:
         mu_bps=mu(fabric),
         nic_bps=nic_rate(fabric),
         deadlock=None if cycle is None else " > ".join(cycle),
+        switch_ports=parts.ports,
     )
 
 
@@ -313,8 +314,8 @@ def settings_of(scenario: Scenario, ready: Stage) -> dict[str, str]:
     told = {
         **pools_told(ready.placed, scenario),
         "serving": serving_told(scenario.serving),
-        "switch": f"{switch.ports} x {show_rate(switch.rate)}, buffer {show_size(switch.buffer)}, "
-        f"latency {show_duration(switch.latency)}",
+        "switches": bom(ready.whole or ready.fabric).models_told,
+        "switch": f"buffer {show_size(switch.buffer)}, latency {show_duration(switch.latency)}",
         "cables": f"{part.cable:g} m",
         "placement": scenario.placement.by,
         "control delay": show_duration(scenario.run.control_delay),

@@ -14,7 +14,10 @@ from topo.price import Prices, quote
 from topo.route import equal_cost
 from topo.unit import show_rate
 
-BUILT: Final = ("switches", "cables", "rack units", "kW", "cost k$", "bill k$", "$/Gbps of mu")
+BUILT: Final = (
+    *("switches", "ports of each", "cables", "rack units", "kW"),
+    *("cost k$", "bill k$", "$/Gbps of mu"),
+)
 _FAR: Final = ("longest", "mean", "mu", "of NICs")
 REACHED: Final = (*_FAR, *EVEN)
 
@@ -38,6 +41,7 @@ def measure(
     bill = quote(fabric, prices)
     cells = (
         f"{sum(parts.switches.values()):,}",
+        ", ".join(map(str, parts.ports)) or "-",
         f"{parts.switch_cables + parts.host_cables:,}",
         bill.rack_units.text(),
         bill.watt.text(1e3),

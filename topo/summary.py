@@ -53,23 +53,18 @@ def describe(
     tiers = ", ".join(
         f"{count} {TIER_NAMES.get(tier, f'tier {tier}')}" for tier, count in parts.switches.items()
     )
-    models = Counter((s.switch.ports, s.switch.rate_bps) for s in fabric.switches if s.switch)
     rows = {
         "fabric": fabric.name,
         "hosts": f"{len(fabric.hosts)} ({placed})" if placed else str(len(fabric.hosts)),
         "switches": f"{sum(parts.switches.values())} ({tiers})" if tiers else "none",
-        "switch models": ", ".join(
-            f"{count} of {ports} x {show_rate(rate)}"
-            for (ports, rate), count in sorted(models.items())
-        )
-        or "-",
+        "switch models": parts.models_told,
         "cables between switches": str(parts.switch_cables),
         "host cables": str(parts.host_cables),
         "oversubscription": _ratio(oversubscription(fabric)),
         "longest path": f"{diameter(fabric, routes)} links",
         "mean path": f"{mean_distance(fabric, routes):.4f} links",
         "host pairs without a path": str(distance_counts(fabric, routes).get(-1, 0)),
-        "model cost": f"{parts.cost_usd:,} USD (switches and links between them; a model)",
+        "model cost": f"{parts.cost_usd:,} USD (switches with all ports, links between them)",
     }
     say("bill")
     bill = quote(fabric, prices)

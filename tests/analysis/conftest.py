@@ -161,6 +161,7 @@ def manifest(fabric: str, policy: str, seed: int, **more: object) -> CellManifes
             cost_usd=COST.get(fabric, 610_000.0),
             mu_bps=32 * 10**11,
             nic_bps=10**11,
+            switch_ports=[16, 32],
         ),
     } | more
     return CellManifest(

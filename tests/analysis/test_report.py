@@ -11,7 +11,9 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rich.console import Console
 
+from analysis.brief import brief
 from analysis.error import RecordError
 from analysis.export import csv_text
 from analysis.plot.cost import cost, dominated
@@ -105,6 +107,16 @@ def test_the_report_has_its_sections_and_figures(report: Path) -> None:
     ]
     assert read(page).tags.count("figure") == 6
     assert not re.search(r"\bnan\b", re.sub(r"<svg.*?</svg>", "", page, flags=re.DOTALL))
+
+
+def test_the_ports_that_the_cost_counts_stand_beside_it(report: Path, found: Result) -> None:
+    page = report.read_text("utf-8")
+    assert '<th scope="col">ports of each</th>' in page
+    assert '<td class="n">10</td><td class="n">16, 32</td>' in page
+    assert " k, 16 and 32 ports | " in brief(found)
+    console = Console(width=160, file=io.StringIO())
+    console.print(table(found.summaries, found.study.manifest))
+    assert " k, 16 and 32" in console.file.getvalue()
 
 
 def test_every_figure_is_beside_the_report_as_svg_png_and_csv(report: Path) -> None:

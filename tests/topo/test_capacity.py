@@ -16,7 +16,7 @@ from topo.capacity import (
 )
 from topo.error import FabricError
 from topo.fabric import Fabric, Role, Switch
-from topo.family.registry import build
+from topo.family.registry import FAMILIES, build
 from topo.placement import place
 from topo.summary import describe
 
@@ -157,7 +157,8 @@ def test_the_cost_model_reproduces_the_published_two_tier_cost():
 
 def test_the_cost_model_reproduces_the_published_three_tier_cost():
     k = 64
-    counted = Bom({1: 2048, 2: 2048, 3: 1024}, 5 * k * k // 4 * 25_600 * GBPS, k**3 // 2, 0, 0.0)
+    models = {(k, 400 * GBPS): 5 * k * k // 4}
+    counted = Bom({1: 2048, 2: 2048, 3: 1024}, models, k**3 // 2, 0, 0.0)
     assert counted.cost_usd == pytest.approx(491e6, rel=0.02)
 
 
@@ -167,8 +168,19 @@ def test_a_switch_of_half_the_ports_costs_half():
     assert whole.cost_usd - half.cost_usd == 4 * 41_500
 
 
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_switch_is_counted_with_the_ports_asked_for_and_in_a_fat_tree_with_k(family):
+    own = {"torus": {"shape": (4, 4)}, "hyperx": {"shape": (4, 4)}}.get(family, {})
+    sized = {"prefill": 16, "decode": 16, "gpus_per_server": 4, "switch": Switch(ports=32), **own}
+    parts = bom(build(family, sized))
+    ports = {"fat_tree": [6], "host_mesh": [], "bipartite_direct": []}.get(family, [32])
+    assert parts.ports == ports
+    assert sum(parts.models.values()) == sum(parts.switches.values())
+    assert describe(build(family, sized))["switch models"] == parts.models_told
+
+
 def test_dollars_per_gigabit_divide_the_cost_by_mu():
-    parts = Bom({1: 1}, 64 * 400 * GBPS, 0, 2, 0.0)
+    parts = Bom({1: 1}, {(64, 400 * GBPS): 1}, 0, 2, 0.0)
     assert parts.usd_per_gbps(830 * GBPS) == 100
     assert math.isinf(parts.usd_per_gbps(0))
 
