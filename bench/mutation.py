@@ -28,7 +28,7 @@ TESTS = tuple(
     f"tests/emulate/test_packet_{name}.py"
     for name in (
         "decision", "dcqcn", "nic", "exact", "stop", "peer", "lone", "queue", "pause", "credit",
-        "share", "class", "observe", "rate", "buffer",
+        "share", "class", "observe", "rate", "buffer", "chain",
     )
 )  # fmt: skip
 MUTATIONS = SHARED + CORE
