@@ -1,4 +1,4 @@
-"""One flow over two links, simulated apart: stops, credits and DCQCN to the picosecond.
+"""One flow over two links, simulated apart: stops, credits, DCQCN, losses, to the picosecond.
 
 The simulations below share nothing with the engines but the numbers of settings; where the flow
 alone fills every queue, few lines say all that happens.
@@ -283,3 +283,102 @@ def test_marks_notifications_and_pace_are_those_of_a_simulation_apart(lab, engin
     flows = telemetry.flows
     assert (flows["marked"][0], flows["cnps"][0], found) == (marked, cnps, finish)
     assert cnps > 0
+
+
+@pytest.mark.parametrize("seed", range(16))
+def test_what_is_lost_is_sent_again_as_in_a_simulation_apart(lab, engine, seed):
+    # Too little memory, no pauses: go-back-N by NAK and by a timer that may be too short.
+    draw = random.Random(seed)
+    fast, slow = draw.choice([100, 200, 400]), draw.choice([10, 25, 40])
+    near, far = draw.randrange(1, 2_000_000), draw.randrange(1, 2_000_000)
+    latency, mtu = draw.choice([0, 300_001]), draw.choice([1000, 4096])
+    count, memory, alpha = draw.randint(10, 120), draw.choice([9_000, 20_000]), draw.choice([1, 4])
+    every, window = draw.choice([(1, 0), (4, 0), (4, 32), (16, 32)])
+    timeout = draw.choice([30, 100, 1000]) * 10**6 + draw.randrange(1000)
+    wire, per_fast, per_slow = mtu + 82, 8000 // fast, 8000 // slow
+    following = acked = highest = expected = resent = naks = timeouts = finish = used = 0
+    asks = refused = False
+    deadline = armed = done = None
+    # Of data, of answers to the switch, of answers from there: what waits, bytes, time a byte, way.
+    lines = {
+        "data": [[], 0, wire * per_slow, latency + far],
+        "answer": [[], 0, 86 * per_slow, far],
+        "back": [[], 0, 86 * per_fast, latency + near],
+    }
+    busy = set()
+    agenda = Agenda()
+    agenda.at(0, 5, "ask")
+
+    def store(name, what, size):
+        nonlocal used
+        if used + size > memory or lines[name][1] + size > alpha * (memory - used):
+            return
+        used += size
+        lines[name][1] += size
+        lines[name][0].append((what, size))
+
+    for event, what in agenda:
+        now = agenda.now
+        if event == "free":
+            busy.remove("send")
+        elif event == "in":
+            store(*what)
+        elif event == "out":
+            name, thing, size = what
+            busy.remove(name)
+            lines[name][1] -= size
+            used -= size
+            after = {"data": "there", "answer": "in", "back": "told"}[name]
+            thing = ("back", thing, 66) if name == "answer" else thing
+            agenda.at(now + lines[name][3], 2, after, thing)
+        elif event == "there":
+            number, asked = what
+            gap = number > expected
+            if number == expected:
+                expected, refused = expected + 1, False
+                finish = now if expected == count else finish
+            if (gap and not refused) or (asked and not gap):
+                naks += gap
+                lines["answer"][0].append((("nak" if gap else "ack", expected), 0))
+            refused = refused or gap
+        elif event == "told":
+            kind, number = what
+            if number > acked:
+                acked = number
+                deadline = None if acked == highest else now + timeout
+                following = max(following, acked)
+            if kind == "nak" and number >= acked and highest > acked:
+                following, deadline = acked, now + timeout
+            if acked == count:
+                done = now
+                break
+        elif event == "timer" and what == deadline and highest > acked:
+            following, deadline, asks, timeouts = acked, now + timeout, True, timeouts + 1
+        for name, (queue, _, takes, _) in lines.items():
+            if queue and name not in busy:
+                busy.add(name)
+                agenda.at(now + takes, 1, "out", (name, *queue.pop(0)))
+        held = window and following - acked >= window
+        if following < count and "send" not in busy and not held:
+            last = following == count - 1 or (following + 1) % every == 0
+            agenda.at(
+                now + wire * per_fast + near, 2, "in", ("data", (following, last or asks), mtu + 62)
+            )
+            agenda.at(now + wire * per_fast, 1, "free")
+            busy.add("send")
+            deadline = now + timeout if deadline is None else deadline
+            resent += mtu * (following < highest)
+            following, asks = following + 1, False
+            highest = max(highest, following)
+        if deadline not in (None, armed):
+            armed = deadline
+            agenda.at(deadline, 4, "timer", deadline)
+    transport = Transport(control="none", mtu=mtu, ack_every=every, rto_ps=timeout, window=window)
+    lossy = Discipline(pfc=False, ecn="off", egress_alpha=alpha)
+    way = (fast, slow), (near, far), latency, memory
+    found, telemetry = moved(lab, engine, way, lossy, transport, count * mtu)
+    flows, told = telemetry.flows, telemetry.totals["naks"]
+    columns = ("sender_done_ps", "timeouts", "resent_bytes")
+    assert [found, told, *(flows[name][0] for name in columns)] == [
+        finish, naks, done, timeouts, resent,
+    ]  # fmt: skip
