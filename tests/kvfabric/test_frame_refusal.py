@@ -103,7 +103,7 @@ def able(monkeypatch: pytest.MonkeyPatch) -> None:
                 ("ports: 16", "ports: 128"),
                 ("2MiB", "64MiB"),
             ),
-            "fabric 'leaf-spine leaves=2 spines=2': 4 switches and 80 hosts; real frames are for at",
+            "fabric 'leaf-spine leaves=2 spines=2': 4 switches and 80 hosts; real frames are for",
         ),
     ],
     ids=["cut-through", "drain", "infiniband", "faults", "size"],
