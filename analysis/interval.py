@@ -128,8 +128,9 @@ def quantile_interval(
 ) -> Estimate:
     """A quantile over all clusters, between the order statistics that bound it.
 
-    The effective number is that of the share that exceeds it. Where even the largest (smallest)
-    value does not bound the quantile, that end is infinite.
+    The effective number is that of the share that exceeds it, or reaches it where none exceeds it,
+    as none exceeds what never ended. Where even the largest (smallest) value does not bound the
+    quantile, that end is infinite.
     """
     from scipy.special import betainc
 
@@ -137,6 +138,8 @@ def quantile_interval(
     value = quantile(values, q)
     total = len(values)
     exceed = [int((cluster > value).sum()) for cluster in clusters]
+    if not any(exceed):
+        exceed = [int((cluster >= value).sum()) for cluster in clusters]
     trials = max(1, floor(effective(exceed, [len(cluster) for cluster in clusters], level)))
     tail = (1 - level) / 2
 

@@ -1,6 +1,7 @@
 """Intervals against published values, by hand, and by how often they cover."""
 
 from math import inf, sqrt
+from statistics import NormalDist
 
 import numpy as np
 import pytest
@@ -186,3 +187,26 @@ def test_the_hand_offs_needed_are_the_fewest_that_decide() -> None:
 
 def test_a_share_on_the_limit_needs_more_than_any_number() -> None:
     assert needed(0.05, 0.05, 1.0) is None
+
+
+def test_what_never_ended_in_one_seed_alone_bounds_no_quantile_from_below() -> None:
+    good, bad = np.arange(400.0), np.where(np.arange(400) < 370, np.arange(400.0), np.inf)
+    found = quantile_interval([good, good, bad], 0.99)
+    assert found.value == np.inf
+    assert found.low < 395
+    alike = quantile_interval([np.where(good < 390, good, np.inf)] * 3, 0.99)
+    assert alike.low > 385
+
+
+def test_a_tail_of_what_never_ended_covers_where_seeds_differ() -> None:
+    rng, covered = np.random.default_rng(1), 0
+    share, alike, rounds = 0.008, 0.02, 400
+    true = NormalDist().inv_cdf(0.99 / (1 - share))
+    spread = 1 / alike - 1
+    for _ in range(rounds):
+        seeds = rng.normal(size=(3, 400))
+        never = rng.beta(share * spread, (1 - share) * spread, (3, 1))
+        seeds[rng.random((3, 400)) < never] = np.inf
+        found = quantile_interval(list(seeds), 0.99)
+        covered += found.low <= true <= found.high
+    assert covered / rounds > 0.92
