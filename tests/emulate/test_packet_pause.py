@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from emulate.discipline import Discipline, DisciplineError
-from emulate.headroom import response_ps
+from emulate.headroom import mlx5, response_ps, sonic
 from emulate.packet import PacketEmulator
 from emulate.transport import Transport, TransportError
 from topo.error import KvfabricError
@@ -66,6 +66,25 @@ def test_no_incast_loses_a_frame_with_formula_headroom(
     assert telemetry.totals["drops_lossless"] == telemetry.totals["drops_buffer"] == 0
     assert (telemetry.flows["finish_ps"] > 0).all()
     assert telemetry.flows["resent_bytes"].sum() == 0
+
+
+@pytest.mark.parametrize("metres", [0, 5, 40, 100, 300, 1000])
+@pytest.mark.parametrize(
+    ("rule", "mtu", "short"),
+    [
+        (sonic, 4096, set()),
+        (sonic, 9216, {100, 200, 400}),
+        (mlx5, 4096, {10}),
+        (mlx5, 9216, {10, 25}),
+    ],
+)
+def test_the_rules_have_room_for_three_frames_but_at_the_rates_told(metres, rule, mtu, short):
+    rates = (10, 25, 40, 50, 100, 200, 400, 800)
+    tight = {
+        gbps for gbps in rates if rule(gbps * G, metres * METRE, mtu) < needed(gbps, metres, 3, mtu)
+    }
+    assert tight <= short
+    assert metres != 5 or tight == short
 
 
 @pytest.mark.parametrize(("frames", "lost"), [(2, True), (3, False)])
