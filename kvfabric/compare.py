@@ -32,13 +32,12 @@ from analysis.record import (
 from kvfabric.build import Stage, files_of, impossible, stage
 from kvfabric.demand import demand_of
 from kvfabric.effort import SERVED_HOPS, foretold, hops_of
-from kvfabric.limit import not_modelled
+from kvfabric.limit import limits_of
 from kvfabric.load import Study
 from kvfabric.policy import is_code, kind_of
 from kvfabric.price import price_of
 from kvfabric.request import RequestsPart
 from kvfabric.run import CellJob, fabric_fact, run_cell
-from kvfabric.scenario import Scenario
 from kvfabric.source import located
 from kvfabric.sweep import sweep
 from topo.error import KvfabricError
@@ -206,17 +205,11 @@ def manifest_of(study: Study, jobs: list[CellJob], reproduce: str) -> StudyManif
         budget_ps=None if budget.handoff is None else int(budget.handoff),
         ttft_ps=None if slo.ttft is None else int(slo.ttft),
         tpot_ps=None if slo.tpot is None else int(slo.tpot),
-        limits=not_modelled(_with_every_fault(study)),
+        limits=limits_of(study.alternatives),
         versions={"python": platform.python_version(), **{n: version(n) for n in _LIBRARIES}},
         reproduce=[reproduce],
         scenario=study.source.text,
     )
-
-
-def _with_every_fault(study: Study) -> Scenario:
-    """The scenario with what befalls any alternative: what is not modelled is told of them all."""
-    faults = (fault for each in study.alternatives for fault in each.scenario.faults)
-    return msgspec.structs.replace(study.scenario, faults=tuple(dict.fromkeys(faults)))
 
 
 def _digest(study: Study) -> str:

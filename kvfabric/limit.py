@@ -1,12 +1,21 @@
 """What a run leaves out, in sentences for its report."""
 
+from collections.abc import Collection, Iterator, Sequence
+
+import msgspec
+
 from analysis.review import UNHURT
+from analysis.wording import count, listed
 from kvfabric.cache import cache_left_out, pooled
 from kvfabric.collective import awaited
 from kvfabric.hazard import befalls
+from kvfabric.load import Alternative
 from kvfabric.scenario import OF_INSTANCES, HandoffPart, NetworkPart, Scenario
 from kvfabric.serving import left_out
 from traffic.handoff.reshard import paired
+
+_NAMED = 4
+"""Values of an axis that a sentence names, at most."""
 
 _ALWAYS = (
     "The router sees exact and immediate loads; its decisions take effect after the control delay.",
@@ -130,3 +139,37 @@ def not_modelled(scenario: Scenario) -> list[str]:
         _DEATHS if befalls(scenario) else "No instance fails.",
         *(_FLUID if scenario.run.emulator == "fluid" else _of_packets(scenario.network)),
     ]
+
+
+def limits_of(alternatives: Sequence[Alternative]) -> list[str]:
+    """The same for a comparison: what holds for some alternatives alone begins with their names.
+
+    Faults are told of all at once: what one of them leaves out is no property of the others.
+    """
+    faults = tuple(dict.fromkeys(fault for each in alternatives for fault in each.scenario.faults))
+    told: dict[str, list[int]] = {}
+    for number, each in enumerate(alternatives):
+        for line in not_modelled(msgspec.structs.replace(each.scenario, faults=faults)):
+            told.setdefault(line, []).append(number)
+    return [
+        line if len(held) == len(alternatives) else f"{_which(alternatives, held)}: {line}"
+        for line, held in told.items()
+    ]
+
+
+def _which(alternatives: Sequence[Alternative], held: Collection[int]) -> str:
+    """Some alternatives by the values of one axis that no other has, else by their number."""
+    for names in _named(alternatives):
+        inside = list(dict.fromkeys(names[number] for number in held))
+        outside = {name for number, name in enumerate(names) if number not in held}
+        if not outside.intersection(inside):
+            more = [f"{len(inside) - _NAMED + 1} more"] if len(inside) > _NAMED else []
+            return listed([*inside[: _NAMED - len(more)], *more])
+    return f"{len(held)} of {count(len(alternatives), 'alternative')}"
+
+
+def _named(alternatives: Sequence[Alternative]) -> Iterator[list[str]]:
+    """Axis by axis, what each alternative is called for it."""
+    for key in alternatives[0].varied:
+        yield [each.varied[key] for each in alternatives]
+    yield [each.policy for each in alternatives]

@@ -6,6 +6,7 @@ import pytest
 
 from analysis.condition import HEALTHY, conditions
 from kvfabric.compare import jobs_of, manifest_of
+from kvfabric.limit import limits_of
 from kvfabric.load import load
 
 TEXT = """\
@@ -92,3 +93,48 @@ def test_what_is_left_out_is_told_of_every_fault_compared(tmp_path: Path) -> Non
     assert "Routes go round what was removed" in told
     assert "Routes do not change" in told
     assert "No link or switch fails" not in told
+
+
+@pytest.mark.parametrize(
+    ("compare", "lines"),
+    [
+        (
+            "run.emulator: [packet, fluid]",
+            [
+                "emulator=fluid: The fluid has no queues, pauses, marks, losses or congestion",
+                "emulator=packet: Switches forward over equal-cost shortest paths;",
+                "Cost is a model of switches",
+            ],
+        ),
+        (
+            "network.transport.kind: [rocev2, infiniband]",
+            [
+                "kind=infiniband: InfiniBand's frames are counted with RoCEv2's overhead;",
+                "kind=rocev2: DCQCN's settings decide",
+                "Switches forward over equal-cost shortest paths;",
+            ],
+        ),
+        (
+            "fabric: [{label: a}, {label: b, spines: 2}], handoff.staging: [none, gpu, host]",
+            [
+                "staging=gpu: Staging copies take time",
+                "staging=none: One NIC a GPU; no PCIe, memory-copy or host",
+                "staging=gpu and staging=host: One NIC a GPU; no PCIe, host",
+            ],
+        ),
+    ],
+)
+def test_what_is_left_out_of_some_alternatives_is_told_with_their_names(
+    tmp_path: Path, compare: str, lines: list[str]
+) -> None:
+    limits = limits_of(studied(tmp_path, compare).alternatives)
+    for line in lines:
+        assert sum(told.startswith(line) for told in limits) == 1
+    assert len(limits) == len(set(limits))
+
+
+def test_what_no_axis_tells_apart_is_counted(tmp_path: Path) -> None:
+    waits = ("dispatch", "handshake")
+    compare = ", ".join(f"handoff.orchestration.{each}: [0us, 1ms]" for each in waits)
+    told = limits_of(studied(tmp_path, compare).alternatives)
+    assert sum(line.startswith("1 of 4 alternatives: Hand-offs wait for the") for line in told) == 1
