@@ -1,5 +1,8 @@
 """Deadlocks: a ring comes to rest and is named with its circle; a Clos never does."""
 
+import itertools
+import random
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -7,7 +10,8 @@ from hypothesis import strategies as st
 from emulate.discipline import Discipline, DisciplineError, Watchdog
 from emulate.packet import OBSERVATION_TICK_PS, PacketEmulator
 from emulate.transport import Transport
-from topo.deadlock import path_cycle
+from topo.deadlock import dependency_cycle, path_cycle
+from topo.fabric import Fabric
 from topo.route import equal_cost
 
 US = 10**6
@@ -97,6 +101,47 @@ def test_up_down_paths_on_a_clos_never_deadlock(lab, load, lanes):
     emulator.submit(lab.flows(*((hosts[a], hosts[(a + d) % 6], n, 0) for a, d, n in load)))
     assert len(lab.finish(emulator)) == len(load)
     assert emulator.deadlocks() == []
+
+
+@pytest.mark.parametrize("kind", ["rocev2", "infiniband"])
+@pytest.mark.parametrize("seed", range(20))
+def test_flows_stand_still_for_ever_where_a_deadlock_is_told_and_routes_have_a_cycle(
+    lab, seed, kind
+):
+    # Rings of four to seven switches, some with a link more or less, and flows between any hosts.
+    draw = random.Random(seed)
+    size = draw.randint(4, 7)
+    fabric, model = Fabric("ring"), lab.switch(buffer=320_000, latency=0)
+    switches = [fabric.add_switch(f"s{i}", tier=1, switch=model) for i in range(size)]
+    hosts = [fabric.add_host(f"h{i}") for i in range(size)]
+    links = [(i, (i + 1) % size) for i in range(size)] + [(0, 2)] * draw.randint(0, 1)
+    del links[0 : draw.randint(0, 2) // 2]
+    for a, b in links:
+        fabric.connect(switches[a], switches[b], rate_bps=100 * 10**9, delay_ps=50_000)
+    for switch, host in zip(switches, hosts, strict=True):
+        fabric.connect(host, switch, rate_bps=100 * 10**9, delay_ps=50_000)
+    routes = equal_cost(fabric)
+    pairs = list(itertools.permutations(hosts, 2))
+    turning = [(hosts[i], hosts[(i + 2) % size]) for i in range(size)]
+    pairs = draw.sample(pairs, draw.randint(2, len(pairs))) + turning * draw.randint(0, 1)
+    pairs = list(dict.fromkeys(pairs))
+    discipline = Discipline(
+        ecn="off",
+        headroom=45_000,
+        alpha=1 / 128,
+        reserve_bytes=0,
+        xon_offset_bytes=0,
+        deadlock_ps=MS,
+    )
+    tight = {"credits": 4160} if kind == "infiniband" else {}
+    transport = Transport(kind=kind, control="none", rto_ps=1000 * MS, **tight)
+    emulator = PacketEmulator(fabric, routes, discipline, transport, seed=seed)
+    emulator.submit(lab.flows(*((a, b, 3_000_000, 0) for a, b in pairs)))
+    finished = lab.finish(emulator, until=60 * MS)
+    assert emulator.telemetry().totals["drops_lossless"] == 0
+    told = emulator.deadlocks()
+    assert (len(finished) < len(pairs)) == bool(told)
+    assert dependency_cycle(fabric, routes, pairs) is not None or not told
 
 
 def test_a_limit_that_cannot_be_is_refused():
