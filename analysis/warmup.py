@@ -69,14 +69,15 @@ def mser(series: Floats, batch: int = BATCH) -> int:
 
 
 def transient(sample: Sample, level: float = LEVEL) -> Transient | None:
-    """What a run's first hand-offs do; None where the run is too short or nothing stands out.
+    """What a run's first hand-offs do; None where the run is too short or nothing stands out, and
+    of one seed, which cannot tell a transient from the wandering of the minimum.
 
     Takes every request in order of arrival, warm-up included. Hand-offs that never ended are as
     long as the longest that did.
     """
     runs = [durations(cell) for cell in sample.cells if sample.impossible is None]
     shortest = min((len(run) for run in runs), default=0)
-    if shortest < LEAST_BATCHES * BATCH:
+    if len(runs) < 2 or shortest < LEAST_BATCHES * BATCH:
         return None
     together = np.vstack([run[:shortest] for run in runs])
     cut = mser(together.mean(axis=0))
@@ -146,14 +147,5 @@ def durations(cell: Cell) -> Floats:
 
 
 def _beyond(runs: Floats, cut: int, level: float) -> Estimate:
-    """First part - rest, over the replications; of a single one over the batches of its rest."""
-    if len(runs) > 1:
-        gaps: Sequence[float] = (runs[:, :cut].mean(axis=1) - runs[:, cut:].mean(axis=1)).tolist()
-        return mean_interval(gaps, level)
-    whole = (runs.shape[1] - cut) // BATCH * BATCH
-    rest = runs[0, cut : cut + whole].reshape(-1, BATCH).mean(axis=1)
-    first = runs[0, :cut].reshape(-1, BATCH).mean(axis=1)
-    around = mean_interval((first.mean() - rest).tolist(), level)
-    # the first part's own noise, as if its batches varied as those of the rest do
-    wider = (around.high - around.value) * np.sqrt(1 + len(rest) / len(first))
-    return Estimate(around.value, around.value - wider, around.value + wider)
+    """First part - rest, over the replications."""
+    return mean_interval((runs[:, :cut].mean(axis=1) - runs[:, cut:].mean(axis=1)).tolist(), level)

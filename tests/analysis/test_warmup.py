@@ -73,10 +73,9 @@ def test_the_cut_is_whole_batches_and_does_not_depend_on_the_unit(
     assert mser(np.round(series)) == mser(np.round(series) * 1024)
 
 
-@pytest.mark.parametrize("seeds", [1, 5])
-def test_short_first_hand_offs_are_found(seeds: int, make_rows: Rows, make_question: Ask) -> None:
+def test_short_first_hand_offs_are_found(make_rows: Rows, make_question: Ask) -> None:
     rng = np.random.default_rng(3)
-    sample = lasting([noisy(rng, 200, 40) for _ in range(seeds)], make_rows, make_question())
+    sample = lasting([noisy(rng, 200, 40) for _ in range(5)], make_rows, make_question())
     found = transient(sample)
     assert found is not None
     assert 35 <= found.cut <= 45
@@ -94,6 +93,15 @@ def test_noise_alone_is_seldom_called_a_transient(make_rows: Rows, make_question
     # the minimum alone would have cut many of them
     assert wrong <= 4
     assert moved > 12
+
+
+def test_one_seed_tells_no_transient_as_bursts_alone_would_make_many(
+    make_rows: Rows, make_question: Ask
+) -> None:
+    rng, ask = np.random.default_rng(4), make_question()
+    for _ in range(40):
+        bursts = np.repeat(noisy(rng, 20), 10)
+        assert transient(lasting([bursts], make_rows, ask)) is None
 
 
 def test_a_load_that_grows_without_end_has_no_steady_state(
