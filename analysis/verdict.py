@@ -16,6 +16,7 @@ from analysis.condition import Condition, at, cases, conditions, everywhere, nam
 from analysis.interval import needed
 from analysis.matter import fabric_matters, policy_matters
 from analysis.record import Cell, Study, StudyManifest
+from analysis.replay import replays
 from analysis.summary import (
     IMPOSSIBLE,
     LOCAL,
@@ -346,22 +347,10 @@ def _replayed(study: Study) -> str:
     first: dict[tuple[str, str], Cell] = {}
     for cell in study.cells:
         other = first.setdefault((cell.manifest.fabric, cell.manifest.policy), cell)
-        if other is not cell and _same_lengths(other, cell):
+        if other is not cell and replays((other, cell)):
             return (
                 "All seeds serve the same recorded requests: paths and draws are what varies "
                 "between them, so that intervals hold for this record and say nothing of such a "
                 "load at other times."
             )
     return ""
-
-
-def _same_lengths(one: Cell, other: Cell) -> bool:
-    """Whether two cells serve the same lengths in the same order, where these vary at all."""
-    if min(len(cell.requests.get("request", ())) for cell in (one, other)) < 2:
-        return False
-    asked = [
-        (one.requests[name].astype(np.int64), other.requests[name].astype(np.int64))
-        for name in ("input_tokens", "output_tokens")
-    ]
-    same = all(np.array_equal(mine, theirs) for mine, theirs in asked)
-    return same and any(bool((mine != mine[0]).any()) for mine, _ in asked)

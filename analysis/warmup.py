@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from analysis.interval import Estimate, mean_interval
 from analysis.record import Cell
+from analysis.replay import replays
 from analysis.summary import Sample
 from analysis.wording import count, duration
 
@@ -70,14 +71,15 @@ def mser(series: Floats, batch: int = BATCH) -> int:
 
 def transient(sample: Sample, level: float = LEVEL) -> Transient | None:
     """What a run's first hand-offs do; None where the run is too short or nothing stands out, and
-    of one seed, which cannot tell a transient from the wandering of the minimum.
+    of one seed or one record that all replay, which cannot tell a transient from the wandering of
+    the minimum.
 
     Takes every request in order of arrival, warm-up included. Hand-offs that never ended are as
     long as the longest that did.
     """
     runs = [durations(cell) for cell in sample.cells if sample.impossible is None]
     shortest = min((len(run) for run in runs), default=0)
-    if len(runs) < 2 or shortest < LEAST_BATCHES * BATCH:
+    if len(runs) < 2 or shortest < LEAST_BATCHES * BATCH or replays(sample.cells):
         return None
     together = np.vstack([run[:shortest] for run in runs])
     cut = mser(together.mean(axis=0))

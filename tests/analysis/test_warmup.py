@@ -104,6 +104,15 @@ def test_one_seed_tells_no_transient_as_bursts_alone_would_make_many(
         assert transient(lasting([bursts], make_rows, ask)) is None
 
 
+def test_what_all_seeds_replay_tells_no_transient(make_rows: Rows, make_question: Ask) -> None:
+    times = noisy(np.random.default_rng(3), 200, 40)
+    drawn = lasting([times, times * 1.01, times * 0.99], make_rows, make_question())
+    assert transient(drawn) is not None
+    for cell in drawn.cells:
+        cell.requests["input_tokens"] = np.arange(200)
+    assert transient(drawn) is None
+
+
 def test_a_load_that_grows_without_end_has_no_steady_state(
     make_rows: Rows, make_question: Ask
 ) -> None:
