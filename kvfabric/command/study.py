@@ -164,8 +164,16 @@ def compare_and_report(
 
 def place_of(name: str, *more: str) -> Path:
     """The default results folder of a scenario, as ``out/incast-2-crosscheck``."""
-    plain = re.sub(r"[\W_]+", "-", name).strip("-") or "study"
-    return Path("out", "-".join([plain, *more]))
+    return Path("out", "-".join([file_name(name, "study"), *more]))
+
+
+def file_name(text: str, otherwise: str) -> str:
+    """A name made fit for a file: the letters and digits of any script, joined by dashes.
+
+    >>> file_name("leaf-spine 2:1", "fabric"), file_name("../..", "study")
+    ('leaf-spine-2-1', 'study')
+    """
+    return re.sub(r"[\W_]+", "-", text).strip("-") or otherwise
 
 
 def _has_trace(scenario: Path) -> bool:

@@ -1,5 +1,6 @@
 """``kvfabric topo draw``, ``export`` and ``import``: fabrics to and from files."""
 
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -53,36 +54,37 @@ def save_drawings(
     verb: str, folder: Path, fabrics: Sequence[tuple[str, Any]], lost: str | None = None
 ) -> None:
     """Write a picture of each fabric and say where it is."""
+    from kvfabric.command.study import file_name
     from kvfabric.progress import stages
 
+    taken: Counter[str] = Counter()
     for label, fabric in fabrics:
+        name = file_name(label, "fabric")
+        taken[name] += 1
+        path = folder / (f"{name}.svg" if taken[name] == 1 else f"{name}-{taken[name]}.svg")
         with stages(verb) as tell:
             tell(f"drawing {label}")
-            path = _save_drawing(folder, label, fabric, lost)
+            _save_drawing(path, fabric, lost)
         click.echo(f"drawing: {path}")
 
 
-def _save_drawing(folder: Path, label: str, fabric: Any, lost: str | None) -> Path:
-    """Write the picture as SVG and PNG and return the place of the first."""
-    import re
+def _save_drawing(path: Path, fabric: Any, lost: str | None) -> None:
+    """Write the picture as SVG, and as PNG beside it."""
     import warnings
 
     from topo.draw import draw
 
-    name = re.sub(r"[\W_]+", "-", label).strip("-") or "fabric"
-    path = folder / f"{name}.svg"
     figure = draw(fabric, lost)
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        path.parent.mkdir(parents=True, exist_ok=True)
         with warnings.catch_warnings(record=True) as told:
             warnings.simplefilter("always")
             figure.savefig(path, metadata={"Date": None})
             figure.savefig(path.with_suffix(".png"), dpi=150)
     except OSError as error:
-        raise KvfabricError(f"{folder}: {error.strerror}; write another folder") from None
+        raise KvfabricError(f"{path.parent}: {error.strerror}; write another folder") from None
     if any("missing from font" in str(warning.message) for warning in told):
         click.echo("note: the font lacks characters of some names; boxes stand for them", err=True)
-    return path
 
 
 @click.command(

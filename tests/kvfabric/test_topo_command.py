@@ -238,6 +238,19 @@ def test_a_bill_has_its_lines_and_their_sum(capsys):
     assert "all" in items
 
 
+def test_fabrics_whose_labels_make_one_file_name_are_drawn_into_two(tmp_path, capsys):
+    scenario = tmp_path / "s.yaml"
+    fabric = "{family: leaf_spine, nic: 100Gbps, switch: {ports: 8, rate: 100Gbps}}"
+    scenario.write_text(
+        f"name: s\nfabric: {fabric}\nplacement: {{prefill: 2, decode: 2}}\nmodel: gpt-oss-120b\n"
+        "gpu: H100-SXM\nbudget: {handoff: 5ms}\n"
+        "compare: {fabric: [{label: a b}, {label: a/b, spines: 1}]}\n"
+    )
+    assert topo("draw", scenario, "--out", tmp_path / "drawn") == 0
+    drawn = sorted(path.name for path in (tmp_path / "drawn").iterdir())
+    assert drawn == ["a-b-2.png", "a-b-2.svg", "a-b.png", "a-b.svg"]
+
+
 def test_a_drawing_is_two_files(tmp_path):
     assert topo("draw", "dragonfly", *SMALL, "--out", tmp_path) == 0
     assert sorted(p.name for p in tmp_path.iterdir()) == ["dragonfly.png", "dragonfly.svg"]
