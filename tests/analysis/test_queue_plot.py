@@ -40,7 +40,7 @@ def sample(make_rows: Make, policy: str = "p", **rows: list[tuple[int, ...]]) ->
 
 
 def one(make_rows: Make, **rows: list[tuple[int, ...]]) -> Queue:
-    ((_, queue),) = longest([sample(make_rows, **rows)], None)
+    ((_, queue),) = longest([sample(make_rows, "p", **rows)], None)
     return queue
 
 
