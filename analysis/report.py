@@ -9,7 +9,7 @@ escaped, since labels come from strangers' files.
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from analysis.baseline import rival_rows
 from analysis.blame import slowest
@@ -31,6 +31,9 @@ from analysis.witness import Witness
 
 if TYPE_CHECKING:
     from analysis.plot.style import Plot
+
+_PORTS: Final = "ports.parquet of every cell"
+_SERIES: Final = "series.parquet of every cell"
 
 
 def write_report(directory: Path, found: Result | None = None) -> Path:
@@ -113,7 +116,8 @@ def plots(found: Result) -> list["Plot"]:
         made.append(matrix(found.moved, first))
     links = watched(found)
     if links:
-        made.append(heat(links))
+        cut = told(len(links), len({row.fabric for row in rows if row.n}), "fabrics", _PORTS)
+        made.append(heat(links, cut))
     stopped = most_paused(found.samples, found.place)
     if stopped is not None:
         made.append(gantt(stopped))
@@ -121,11 +125,11 @@ def plots(found: Result) -> list["Plot"]:
     some = shown(ran, first, PANELS)
     waited = longest((ran[key] for key in some), found.place)
     if waited:
-        cut = told(len(some), len(ran), "alternatives", "series.parquet of every cell")
+        cut = told(len(some), len(ran), "alternatives", _SERIES)
         made.append(queues(waited, cut))
     if any(row.tail is not None and row.facts is not None for row in rows):
         every = cases(rows, conditions(manifest))
-        worst = [replace(case.worst, verdict=case.verdict) for case in every]
+        worst = [replace(one.worst, fabric=one.design, verdict=one.verdict) for one in every]
         made.append(cost_plot(worst, manifest))
     if any(row.bandwidth is not None or row.maxmin is not None for row in rows):
         made.append(estimate(rows, emulated(found.study), first))

@@ -13,6 +13,7 @@ from analysis.loss import Losses, losses
 from analysis.movement import Movement
 from analysis.record import FabricFact, Study
 from analysis.service import offered_per_s
+from analysis.shown import shown
 from analysis.summary import Sample, Summary, common_quantile, samples, summary, tail_name
 from analysis.sweep import Curve, curves
 from analysis.use import moved
@@ -90,24 +91,26 @@ def ranked(found: Result) -> list[tuple[str, str]]:
 
 
 def watched(found: Result, most: int = 4) -> list[Sample]:
-    """The alternatives whose links are drawn: of each fabric the one with the least over budget."""
+    """The alternatives whose links are drawn: of each fabric the one with the least over budget,
+    of many fabrics those that come first in `ranked`."""
     best: dict[str, tuple[float, Sample]] = {}
     for sample, row in zip(found.samples, found.summaries, strict=True):
         if row.over is None or not row.n:
             continue
         if row.fabric not in best or row.over.value < best[row.fabric][0]:
             best[row.fabric] = (row.over.value, sample)
-    return [sample for _, sample in best.values()][:most]
+    kept = shown(best, (fabric for fabric, _ in ranked(found)), most)
+    return [best[fabric][1] for fabric in kept]
 
 
 def closest(found: Result) -> list[Sample]:
     """The choice of the verdict, or the alternative with the least over budget; none without."""
-    shown = found.verdict.choice
-    if shown is None:
-        shown = nearest(found.summaries, conditions(found.study.manifest))
-    if shown is None:
+    row = found.verdict.choice
+    if row is None:
+        row = nearest(found.summaries, conditions(found.study.manifest))
+    if row is None:
         return []
-    key = (shown.fabric, shown.policy)
+    key = (row.fabric, row.policy)
     return [sample for sample in found.samples if (sample.fabric, sample.policy) == key]
 
 

@@ -71,7 +71,7 @@ def blames(found: Mapping[Alternative, Blame], first: Sequence[Alternative] = ()
         fabrics = labels([fabric for fabric, _ in some], 34)
         policies = labels([policy for _, policy in some], 18)
         names = [
-            f"{fabrics[fabric]}, {policies[policy]}\n{each.handoffs:,} {each.asked}"
+            f"{fabrics[fabric]}, {policies[policy]}\n{each.handoffs:,}: {each.asked}"
             for (fabric, policy), each in some.items()
         ]
         axes.set_yticks(range(len(some)), names, fontsize=7)

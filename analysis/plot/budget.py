@@ -25,8 +25,8 @@ def budget(rows: Sequence[Summary], first: Sequence[Alternative] = ()) -> Plot:
     """
     every = [row for row in rows if row.parts]
     some = rows_shown(every, first)
-    fabrics = labels([row.fabric for row in some], 32)
-    policies = labels([row.policy for row in some], 22)
+    fabrics = labels([row.fabric for row in some], 36)
+    policies = labels([row.policy for row in some], 26)
     names = [f"{fabrics[row.fabric]} / {policies[row.policy]}" for row in some]
     means = np.array([row.parts for row in some], float).reshape(-1, len(PARTS)) / PS_PER_MS
     with styled():

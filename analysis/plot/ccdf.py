@@ -19,6 +19,7 @@ from analysis.plot.style import (
     blank,
     colour,
     dash,
+    hide_rest,
     labels,
     of_policy,
     plain_log,
@@ -63,7 +64,7 @@ def ccdf(parts: Sequence[Sample], study: StudyManifest, first: Sequence[Alternat
     ]
     across = max(1, min(_COLUMNS, len(fabrics)))
     down = -(-max(1, len(fabrics)) // across)
-    named = labels(fabrics, 36)
+    named = labels(fabrics, 34)
     beside = len(policies) > _ABOVE
     wide = max(_LEAST, 2.75 * across) + (2.3 if beside else 0.5)
     with styled():
@@ -87,8 +88,7 @@ def ccdf(parts: Sequence[Sample], study: StudyManifest, first: Sequence[Alternat
             plain_log(axes, "x")
             plain_log(axes, "y", (1,))
             _limit_lines(axes, study)
-        for axes in grid[len(fabrics) :]:
-            axes.set_visible(False)
+        hide_rest(grid.tolist(), len(fabrics), across)
         figure.supxlabel("hand-off time (ms)", fontsize=9)
         figure.supylabel("share of hand-offs that take longer", fontsize=9)
         _legend(figure, policies, study.policies, 0 if beside else across + 1)

@@ -6,7 +6,7 @@ the two strictly better, as observed; the whiskers tell how sure that is.
 
 from collections.abc import Sequence
 from math import isfinite
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 _SCALE = 1e3
 _STEP = 0.016
+_ROOM = 0.35
+"""What the name of a policy takes beside a column, as a share of the span of costs."""
 _STACK = 7
 """Names of fabrics above one another, at most."""
 
@@ -174,12 +176,18 @@ def _name(
         x = price / _SCALE
         after = min((p - x for p, _ in columns if p > x), default=np.inf)
         before = min((x - p for p, _ in columns if p < x), default=np.inf)
-        left = after < 0.35 * span and before > after
+        # the undominated are the lowest: below them it is free where beside them it is not
+        room = _ROOM * span
+        place: dict[str, Any] = {"xy": (x, tail), "xytext": (0, -7), "ha": "center", "va": "top"}
+        if after > room or before > room:
+            left = after <= room
+            at = x - edge if left else x + edge
+            place = {"xy": (at, tail), "xytext": (0, 0), "va": "center"}
+            place["ha"] = "right" if left else "left"
         axes.annotate(
             "\n".join((*names[:2], "...")[: min(3, len(names))]),
-            (x - edge if left else x + edge, tail),
-            va="center",
-            ha="right" if left else "left",
+            **place,
+            textcoords="offset points",
             fontsize=7.5,
             bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.5, "alpha": 0.8},
         )

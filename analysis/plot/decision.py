@@ -20,6 +20,11 @@ from topo.unit import PS_PER_MS
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+_LETTER = 0.07
+"""Inches that a letter of a row's name takes."""
+_TITLE = 4.2
+"""Inches that the longest title takes."""
+
 
 def decision(found: Sequence[Decision]) -> Plot:
     """The figure of the decisions of `analysis.decision.decisions`."""
@@ -30,7 +35,8 @@ def decision(found: Sequence[Decision]) -> Plot:
     across = labels([one.workload for one in found], 22)
     q = tail_name([case.worst for one in found for case in one.cases])
     with styled():
-        figure = blank(max(6.4, 3.4 + 1.5 * len(found)), 1.5 + 0.42 * len(designs))
+        beside = _LETTER * max(map(len, shown.values()))
+        figure = blank(beside + max(_TITLE, 1.5 * len(found)), 1.5 + 0.42 * len(designs))
         axes = figure.subplots()
         for column, one in enumerate(found):
             held = {case.key: case for case in one.cases}

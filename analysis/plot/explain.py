@@ -38,7 +38,7 @@ def waterfall(story: Story) -> Plot:
         axes.set_ylim(len(names) - 0.4, -0.6)
         axes.set_xlim(0, story.ps / PS_PER_MS * 1.02)
         axes.set_xlabel("time since the end of prefill (ms)")
-        axes.set_title("\n".join(wrap(label(story.title(), 160), 84)))
+        axes.set_title("\n".join(wrap(label(story.title(), 250), 84)))
     return Plot(
         "explain",
         f"What held the slowest hand-off: {story.title()}. The sender's steps are sums over its "

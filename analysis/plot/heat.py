@@ -37,13 +37,14 @@ class _Ports:
     paused: NDArray[np.float64]
 
 
-def heat(parts: Sequence[Sample]) -> Plot:
-    """Utilisation and pause fraction of every port of the given alternatives."""
+def heat(parts: Sequence[Sample], cut: str = "") -> Plot:
+    """Utilisation and pause fraction of every port of the given alternatives; ``cut`` says which
+    were left out."""
     maps = [_ports(part) for part in parts if part.n]
     across = max(1, len(maps))
     most = max((float(each.paused.max(initial=0)) for each in maps), default=0.0)
     scale = max(0.01, ceil(most * 100) / 100)
-    fabrics = labels([each.sample.fabric for each in maps], 26)
+    fabrics = labels([each.sample.fabric for each in maps], 34)
     with styled():
         figure = blank(2.6 * across + 1.0, 6.2)
         grid = np.atleast_2d(figure.subplots(2, across, squeeze=False))
@@ -54,14 +55,13 @@ def heat(parts: Sequence[Sample]) -> Plot:
                 images[row] = _image(grid[row, column], each, values, top)
                 fields.append(Field(grid[row, column], _texts(each)))
             grid[0, column].set_title(
-                f"{fabrics[each.sample.fabric]}\n{label(each.sample.policy, 26)}\n"
-                f"busiest port, mean of seeds: {percent(float(each.busy.max(initial=0)))}"
+                f"{fabrics[each.sample.fabric]}\n{label(each.sample.policy, 34)}\n"
+                f"busiest port: {percent(float(each.busy.max(initial=0)))}",
+                fontsize=8,
             )
             paused = float(each.paused.max(initial=0))
-            text = (
-                f"most paused, mean of seeds: {percent(paused)}" if paused else "no port was paused"
-            )
-            grid[1, column].set_title(text)
+            text = f"most paused port: {percent(paused)}" if paused else "no port was paused"
+            grid[1, column].set_title(text, fontsize=8)
             grid[1, column].set_xlabel("port")
         for row, text in enumerate(("utilisation (share of time)", "paused (share of time)")):
             image = images[row]
@@ -72,7 +72,7 @@ def heat(parts: Sequence[Sample]) -> Plot:
     return Plot(
         "links",
         "Share of time each port was sending (top) and stood paused (bottom); a row is a device, "
-        "a column a port.",
+        "a column a port; means over the seeds." + cut,
         figure,
         ("fabric", "policy", "port", "tier", "utilisation", "pause_fraction"),
         tuple(

@@ -27,8 +27,8 @@ def matrix(moved: Mapping[Alternative, Movement], first: Sequence[Alternative] =
     shares = {key: each.matrix / max(1, int(each.matrix.sum())) for key, each in shown}
     top = max((float(each.max(initial=0)) for each in shares.values()), default=0.0) or 1.0
     least = min((float(s[s > 0].min()) for s in shares.values() if (s > 0).any()), default=top / 2)
-    fabrics = labels([fabric for (fabric, _), _ in shown], 24)
-    policies = labels([policy for (_, policy), _ in shown], 24)
+    fabrics = labels([fabric for (fabric, _), _ in shown], 34)
+    policies = labels([policy for (_, policy), _ in shown], 34)
     with styled():
         from matplotlib.colors import LogNorm
         from matplotlib.ticker import MaxNLocator

@@ -84,7 +84,7 @@ def gantt(found: Witness) -> Plot:
         axes.set_xlabel("time since the start of the run (ms)")
         manifest = found.cell.manifest
         axes.set_title(
-            f"{label(manifest.fabric, 26)}, {label(manifest.policy, 26)}, seed {manifest.seed}"
+            f"{label(manifest.fabric, 60)}, {label(manifest.policy, 40)}, seed {manifest.seed}"
         )
         keys = [
             Patch(color=colours[root], label=f"root {label(found.name(root), 34)}")

@@ -29,7 +29,8 @@ _NEAR: Final = 2.5
 """A threshold further above the fullest queue than this would flatten all of them."""
 _APART: Final = 0.07
 """Lines that are no further from each other than this share of the panel have one remark."""
-_LANES: Final = (("stopped", RED, 0.955), ("stops", ORANGE, 0.9))
+_LANES: Final = (("stopped", ORANGE, 0.955), ("stops", RED, 0.9))
+"""Colours of pause and queue where hand-offs are blamed on them."""
 _KB: Final = 1e3
 _MB: Final = 1e6
 
@@ -53,7 +54,7 @@ def queues(found: Sequence[tuple[Sample, Queue]], cut: str = "") -> Plot:
         figure = blank(max(5.0, 2.75 * across + 0.4), 2.5 * down + 0.8)
         grid = np.atleast_1d(figure.subplots(down, across, sharey=True)).ravel()
         for axes, (sample, queue), span in zip(grid, found, spans, strict=False):
-            middle = sum(span) / 2 / PS_PER_MS
+            middle = max(half, sum(span) / 2 / PS_PER_MS)
             axes.set_xlim(middle - half, middle + half)
             _draw(axes, queue, scale, top)
             axes.set_title(

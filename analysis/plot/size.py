@@ -19,6 +19,7 @@ from analysis.plot.style import (
     blank,
     colour,
     dash,
+    hide_rest,
     labels,
     plain_log,
     policy_keys,
@@ -94,7 +95,7 @@ def size(
     points = {key: np.array(binned(*held[key], bins, q)) for key in held}
     across = min(_ACROSS, len(fabrics))
     down = -(-len(fabrics) // across)
-    named = labels(fabrics, 36)
+    named = labels(fabrics, 34)
     with styled():
         beside = len(policies) > _ABOVE
         tall = max(2.7 * down + 0.7, 0.19 * len(policies) + 0.5 if beside else 0.0)
@@ -113,8 +114,7 @@ def size(
             axes.set_title(named[fabric])
             axes.set_xscale("log")
             plain_log(axes, "x", (1, 2, 3, 5, 7))
-        for axes in grid[len(fabrics) :]:
-            axes.set_visible(False)
+        hide_rest(grid.tolist(), len(fabrics), across)
         figure.supxlabel("size of the hand-off (MB)", fontsize=9)
         figure.supylabel("slowdown (times the idle fabric)", fontsize=9)
         _legend(figure, policies, study, 0 if beside else across + 1)

@@ -6,6 +6,7 @@ shown as plain text, without mathematics, line breaks or control characters.
 """
 
 import io
+import re
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -180,6 +181,17 @@ def policy_keys(policies: Sequence[str], of: Sequence[str], size: float) -> "lis
     ]
 
 
+def hide_rest(grid: "Sequence[Axes]", used: int, across: int) -> None:
+    """Hide the panels that a grid has too many; those above them get the ticks' numbers of theirs.
+
+    grid: row by row, ``across`` panels in each, of which the first ``used`` are drawn.
+    """
+    for axes in grid[used:]:
+        axes.set_visible(False)
+    for axes in grid[max(0, used - across) : used]:
+        axes.tick_params(labelbottom=True)
+
+
 def plain_log(axes: "Axes", which: str, decades: Sequence[float] = (1, 2, 5)) -> None:
     """Log scale with ticks at 1, 2, 5 written as plain numbers."""
     from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
@@ -191,35 +203,45 @@ def plain_log(axes: "Axes", which: str, decades: Sequence[float] = (1, 2, 5)) ->
 
 
 def labels(texts: Sequence[str], most: int = 28) -> dict[str, str]:
-    """The labels of different things, cut so that they stay different: where `label` would cut two
-    alike, or nearly so, their middle is left out and they go on where they differ.
+    """The labels of different things, cut so that they stay different: wherever texts part ways
+    each goes on with what it has of its own, and what is too long in front of it is left out.
 
     >>> list(labels(["tree buffer=16MiB, ecn=off", "tree buffer=32MiB, ecn=off"], 18).values())
-    ['tree b...16MiB, e...', 'tree b...32MiB, e...']
+    ['tree buf...16MiB, e...', 'tree buf...32MiB, e...']
     """
-    found = {text: label(text, most) for text in texts}
-    cut = [text for text in found if found[text].endswith("...")]
-    for head in {found[text][: most - 6] for text in cut}:
-        alike = [text for text in found if found[text].startswith(head)]
-        if len(alike) > 1:
-            found |= _apart(alike, most)
+    whole = {text: label(text, len(text)) for text in texts}
+    found: dict[str, str] = {}
+    for pattern in (r"[^ =,]*[ =,]*", "."):  # by words, or else by letters
+        parts = {text: re.findall(pattern, plain) for text, plain in whole.items()}
+        fork: dict[str, Any] = {}
+        for each in parts.values():
+            at = fork
+            for part in (*each, ""):
+                at = at.setdefault(part, {})
+        found = {
+            text: plain if len(plain) <= most else _fitted(_edges(parts[text], fork), most)
+            for text, plain in whole.items()
+        }
+        if len(set(found.values())) == len(set(whole.values())):
+            break
     return found
 
 
-def _apart(texts: Sequence[str], most: int) -> dict[str, str]:
-    plain = {text: label(text, len(text)) for text in texts}
-    columns = enumerate(zip(*plain.values(), strict=False))
-    least = min(map(len, plain.values()))
-    shared = next((at for at, column in columns if len(set(column)) > 1), least)
-    word = max(next(iter(plain.values())).rfind(mark, 0, shared) for mark in " =,") + 1
-    start = word if shared - word <= most // 4 else shared
-    found = {}
-    for text, whole in plain.items():
-        rest = label(whole[start:], most // 2)
-        head = whole[: max(0, most - len(rest))].rstrip()
-        found[text] = whole if len(whole) <= most else f"{head}...{rest}"
-    for short in set(found.values()):
-        alike = [text for text in texts if found[text] == short]
-        if 1 < len(alike) < len(texts):
-            found |= _apart(alike, most)
-    return found
+def _edges(parts: Sequence[str], fork: dict[str, Any]) -> list[str]:
+    """A text, split where others part from it."""
+    edges = [""]
+    for part in parts:
+        if len(fork) > 1 and edges[-1]:
+            edges.append("")
+        edges[-1] += part
+        fork = fork[part]
+    return edges
+
+
+def _fitted(edges: Sequence[str], most: int) -> str:
+    """The edges in a row, the longest of them cut until they fit; a cut counts as one letter."""
+    sizes = [len(edge) for edge in edges]
+    while sum(sizes) > most and max(sizes) > 1 + 1:
+        sizes[sizes.index(max(sizes))] -= 1
+    pairs = zip(edges, sizes, strict=True)
+    return "".join(edge if len(edge) == n else f"{edge[: n - 1].rstrip()}..." for edge, n in pairs)

@@ -190,3 +190,9 @@ def test_the_report_has_both_figures_with_their_data_and_sections(write: Write) 
     assert '<h2 id="losses">' not in text
     for kind in ("svg", "png", "csv"):
         assert (found.place / "plots" / f"load.{kind}").stat().st_size > 100
+
+
+def test_the_figure_of_cost_has_a_design_once_whatever_its_losses(write: Write) -> None:
+    found = write(FAULTS, {"a down": 3.0, HEALTHY: 0.5}, ("random", "least_loaded"))
+    (drawn,) = [plot for plot in plots(found) if plot.name == "cost"]
+    assert [row[:2] for row in drawn.rows] == [("mesh", "random"), ("mesh", "least_loaded")]

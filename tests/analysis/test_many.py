@@ -15,7 +15,7 @@ from analysis.loss import Loss, Losses
 from analysis.pairing import paired
 from analysis.plot.cost import dominated
 from analysis.plot.load import load
-from analysis.plot.style import Plot
+from analysis.plot.style import Plot, hide_rest
 from analysis.plot.tornado import tornado
 from analysis.record import read_study
 from analysis.report import plots
@@ -72,6 +72,23 @@ def test_a_figure_of_many_says_what_it_leaves_to_its_table(
         assert len(titles) == ROWS
     assert any(title.startswith("full mesh") for title in titles)
     assert any(title.startswith("bipartite 2:1") for title in titles)
+
+
+def test_links_are_drawn_of_the_fabrics_that_come_first_and_the_caption_says_so(
+    drawn: dict[str, Plot],
+) -> None:
+    plot = drawn["links"]
+    titles = [axes.get_title(loc="left") for axes in plot.figure.axes]
+    assert {"full mesh", "bipartite 2:1"} <= {title.partition("\n")[0] for title in titles}
+    assert f" Shown are 4 of {MANY} fabrics: " in plot.says
+
+
+def test_every_column_of_panels_has_the_numbers_of_its_ticks(drawn: dict[str, Plot]) -> None:
+    panels = [axes for axes in drawn["handoff-ccdf"].figure.axes if axes.get_visible()]
+    cut = panels[: PANELS - 1]
+    hide_rest(drawn["handoff-ccdf"].figure.axes, len(cut), 4)
+    labelled = [axes.xaxis.get_tick_params()["labelbottom"] for axes in cut]
+    assert labelled == [False] * (PANELS - 5) + [True] * 4
 
 
 def test_the_terminal_tells_as_many_as_a_figure_shows(found: Result) -> None:

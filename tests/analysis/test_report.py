@@ -274,4 +274,18 @@ def test_the_study_of_one_cell_has_a_report(tmp_path: Path, make_study: Make) ->
 def test_labels_that_are_cut_stay_different(texts: list[str], most: int) -> None:
     found = labels(texts, most)
     assert len(set(found.values())) == len(texts)
-    assert all(len(short) <= most + 6 for short in found.values())
+    assert all(len(short.replace("...", "_")) <= most for short in found.values())
+
+
+def test_labels_that_differ_in_several_places_show_all_of_them() -> None:
+    texts = [
+        f"leaf-spine of the new hall, buffer {size} MiB with a staleness of {time} ms"
+        for size in (16, 32)
+        for time in ("one", "a hundred")
+    ]
+    assert list(labels(texts, 36).values()) == [
+        "leaf-spine of...16 MiB with a...one ms",
+        "leaf-spine...16 MiB with...a hundred ms",
+        "leaf-spine of...32 MiB with a...one ms",
+        "leaf-spine...32 MiB with...a hundred ms",
+    ]
