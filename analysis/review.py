@@ -46,15 +46,16 @@ _ELSEWHERE: Final = (
 def offered_bps(cell: Cell) -> float:
     """Payload bits that hand-offs brought to the fabric, per second of arrivals.
 
-    The payload of all flows of hand-offs over last arrival - first, warm-up included; NaN without
-    two arrivals.
+    The rate of arrivals, (n - 1) / (last - first), times the mean payload of the flows of a
+    request's hand-off, warm-up included; NaN without two arrivals.
     """
     arrival = cell.requests.get("arrival_ps", np.empty(0, np.int64)).astype(np.int64)
     span = int(arrival.max() - arrival.min()) if len(arrival) > 1 else 0
     if not span:
         return nan
     handed = cell.flows["handoff"] >= np.int64(0)
-    return 8 * int(cell.flows["bytes"][handed].astype(np.int64).sum()) / span * PS_PER_S
+    mean = int(cell.flows["bytes"][handed].astype(np.int64).sum()) / len(arrival)
+    return 8 * mean * (len(arrival) - 1) / span * PS_PER_S
 
 
 def capacity(parts: Sequence[Sample]) -> Breakdown:

@@ -22,10 +22,11 @@ def found(tmp_path: Path, make_study: Make) -> Result:
     return result(read_study(place), place)
 
 
-def test_the_offered_load_is_the_payload_over_the_time_of_arrivals(found: Result) -> None:
+def test_the_offered_load_is_the_rate_of_arrivals_times_their_mean_payload(found: Result) -> None:
     cell = found.samples[0].cells[0]
     arrival, sizes = cell.requests["arrival_ps"], cell.flows["bytes"]
-    by_hand = 8 * sum(sizes.tolist()) / (int(arrival[-1] - arrival[0]) / 10**12)
+    rate = (len(arrival) - 1) / (int(arrival[-1] - arrival[0]) / 10**12)
+    by_hand = 8 * sum(sizes.tolist()) / len(arrival) * rate
     assert offered_bps(cell) == pytest.approx(by_hand)
     other = replace(cell, flows=cell.flows | {"handoff": np.full(len(sizes), -1)})
     assert offered_bps(other) == 0
