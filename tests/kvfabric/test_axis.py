@@ -1,5 +1,6 @@
 """An axis of `compare` that a study cannot judge, or that changes nothing, is refused."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -9,18 +10,7 @@ from kvfabric.load import Study, load
 from kvfabric.source import ScenarioError
 from topo.mistake import Place
 
-TEXT = """\
-name: axis
-fabric:
-  {family: leaf_spine, nic: 100Gbps, switch: {ports: 8, rate: 100Gbps}}
-placement: {prefill: 4, decode: 4}
-model: gpt-oss-120b
-gpu: H100-SXM
-budget: {handoff: 5ms, allowed: 10%}
-requests: {REQUESTS}
-compare:
-  COMPARE
-"""
+Write = Callable[..., Path]
 OWN = (
     "lengths: {input: {kind: constant, mean: 100}, output: {kind: constant, mean: 9}}, "
     "arrivals: {rate: 40/s}"
@@ -29,10 +19,10 @@ TRACE: dict[Place, Any] = {("requests", "trace", "file"): "trace.csv"}
 
 
 def read(
-    tmp_path: Path, compare: str, requests: str = "", overrides: dict[Place, Any] | None = None
+    write: Write, compare: str, requests: str = "", overrides: dict[Place, Any] | None = None
 ) -> Study:
-    path = tmp_path / "s.yaml"
-    path.write_text(TEXT.replace("COMPARE", compare).replace("REQUESTS", requests), "utf-8")
+    placement, requests = "{prefill: 4, decode: 4}", f"{{{requests}}}"
+    path = write(f"compare:\n  {compare}\n", placement=placement, requests=requests)
     return load(path, overrides=overrides)
 
 
@@ -48,41 +38,41 @@ def read(
         ("question: [a, b]", "a study asks one question; write it outside compare"),
     ],
 )
-def test_what_a_study_has_one_of_is_no_axis(tmp_path: Path, compare: str, told: str) -> None:
+def test_what_a_study_has_one_of_is_no_axis(write: Write, compare: str, told: str) -> None:
     with pytest.raises(ScenarioError) as refused:
-        read(tmp_path, f"policy: [random, round_robin]\n  {compare}")
-    assert f"s.yaml:11: compare.{compare.partition(':')[0]}: a study " in str(refused.value)
+        read(write, f"policy: [random, round_robin]\n  {compare}")
+    assert f"s.yaml:10: compare.{compare.partition(':')[0]}: a study " in str(refused.value)
     assert told in str(refused.value)
 
 
-def test_it_may_be_a_list_of_one_and_be_left_out_of_sight(tmp_path: Path) -> None:
-    assert len(read(tmp_path, "budget.handoff: [1ms]").alternatives) == 1
-    assert read(tmp_path, "run.seeds: [2]").scenario.run.seeds == 2
+def test_it_may_be_a_list_of_one_and_be_left_out_of_sight(write: Write) -> None:
+    assert len(read(write, "budget.handoff: [1ms]").alternatives) == 1
+    assert read(write, "run.seeds: [2]").scenario.run.seeds == 2
 
 
 @pytest.mark.parametrize("compare", ["profile: [base, long_short]", "arrivals.rate: [1/s, 2/s]"])
-def test_requests_that_a_trace_takes_the_place_of_are_no_axis(tmp_path: Path, compare: str) -> None:
+def test_requests_that_a_trace_takes_the_place_of_are_no_axis(write: Write, compare: str) -> None:
     axis = compare.partition(":")[0]
-    told = rf"s\.yaml:10: compare\.requests\.{axis}: .* again \(requests\.trace takes its place\);"
+    told = rf"s\.yaml:9: compare\.requests\.{axis}: .* again \(requests\.trace takes its place\);"
     for requests, overrides in (("trace: {file: trace.csv}", None), ("", TRACE)):
         with pytest.raises(ScenarioError, match=told):
-            read(tmp_path, f"requests.{compare}", requests, overrides)
+            read(write, f"requests.{compare}", requests, overrides)
 
 
-def test_a_profile_is_none_where_lengths_take_its_place(tmp_path: Path) -> None:
+def test_a_profile_is_none_where_lengths_take_its_place(write: Write) -> None:
     profiles = "requests.profile: [base, long_short]"
     with pytest.raises(ScenarioError, match=r"again \(requests\.lengths takes its place\)"):
-        read(tmp_path, profiles, OWN)
+        read(write, profiles, OWN)
     half = "lengths: {input: {kind: constant, mean: 100}}"
-    assert len(read(tmp_path, profiles, half).alternatives) == 2
-    assert len(read(tmp_path, "requests.arrivals.rate: [1/s, 2/s]", OWN).alternatives) == 2
+    assert len(read(write, profiles, half).alternatives) == 2
+    assert len(read(write, "requests.arrivals.rate: [1/s, 2/s]", OWN).alternatives) == 2
 
 
-def test_what_acts_beside_a_trace_and_what_one_alternative_uses_are_axes(tmp_path: Path) -> None:
-    assert len(read(tmp_path, "requests.trace.scale_rate: [1, 2]", "", TRACE).alternatives) == 2
-    assert len(read(tmp_path, "policy: [random, round_robin]", OWN, TRACE).alternatives) == 2
+def test_what_acts_beside_a_trace_and_what_one_alternative_uses_are_axes(write: Write) -> None:
+    assert len(read(write, "requests.trace.scale_rate: [1, 2]", "", TRACE).alternatives) == 2
+    assert len(read(write, "policy: [random, round_robin]", OWN, TRACE).alternatives) == 2
     either = "requests: [{profile: long_short}, {trace: {file: trace.csv}}]"
-    assert len(read(tmp_path, either).alternatives) == 2
+    assert len(read(write, either).alternatives) == 2
 
 
 @pytest.mark.parametrize(
@@ -103,18 +93,18 @@ def test_what_acts_beside_a_trace_and_what_one_alternative_uses_are_axes(tmp_pat
     ],
 )
 def test_what_is_written_twice_is_refused_by_what_it_is(
-    tmp_path: Path, compare: str, told: str
+    write: Write, compare: str, told: str
 ) -> None:
     with pytest.raises(ScenarioError) as refused:
-        read(tmp_path, compare)
-    assert str(refused.value).partition("s.yaml:10: compare.")[1]
+        read(write, compare)
+    assert str(refused.value).partition("s.yaml:9: compare.")[1]
     assert told in str(refused.value)
-    with pytest.raises(ScenarioError, match=r"s\.yaml:11: compare\."):
-        read(tmp_path, f"run.control_delay: [20us, 30us]\n  {compare}")
+    with pytest.raises(ScenarioError, match=r"s\.yaml:10: compare\."):
+        read(write, f"run.control_delay: [20us, 30us]\n  {compare}")
 
 
-def test_tokens_and_bytes_of_one_number_are_two_blocks(tmp_path: Path) -> None:
-    assert len(read(tmp_path, "handoff.block: [256 tokens, 256B]").alternatives) == 2
+def test_tokens_and_bytes_of_one_number_are_two_blocks(write: Write) -> None:
+    assert len(read(write, "handoff.block: [256 tokens, 256B]").alternatives) == 2
 
 
 @pytest.mark.parametrize(
@@ -138,20 +128,20 @@ def test_tokens_and_bytes_of_one_number_are_two_blocks(tmp_path: Path) -> None:
     ],
 )  # fmt: skip
 def test_so_is_what_does_nothing_beside_a_value_of_another_axis(
-    tmp_path: Path, one: str, other: str, told: str
+    write: Write, one: str, other: str, told: str
 ) -> None:
-    for number, compare in ((11, (one, other)), (10, (other, one))):
+    for number, compare in ((10, (one, other)), (9, (other, one))):
         with pytest.raises(ScenarioError) as refused:
-            read(tmp_path, "\n  ".join(compare))
+            read(write, "\n  ".join(compare))
         assert f"s.yaml:{number}: compare.{other.partition(':')[0]}: " in str(refused.value)
         assert told in str(refused.value)
 
 
-def test_the_same_may_stand_in_one_list_of_what_differs(tmp_path: Path) -> None:
+def test_the_same_may_stand_in_one_list_of_what_differs(write: Write) -> None:
     infiniband = "{transport: {kind: infiniband}}"
     listed = (
         f"network: [{{discipline: {{pfc: true}}}}, {{discipline: {{pfc: false}}}}, {infiniband}]"
     )
-    assert len(read(tmp_path, listed).alternatives) == 3
+    assert len(read(write, listed).alternatives) == 3
     frames = "network.transport.mtu: [1KiB, 4KiB]"
-    assert len(read(tmp_path, frames, "", {("run", "emulator"): "fluid"}).alternatives) == 2
+    assert len(read(write, frames, "", {("run", "emulator"): "fluid"}).alternatives) == 2

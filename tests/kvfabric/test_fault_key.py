@@ -1,5 +1,6 @@
 """The key `faults`: read with its units, matched to links by names, told, and refused in a line."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -14,30 +15,24 @@ from kvfabric.source import ScenarioError
 from topo.unit import PS_PER_MS
 
 NIC_BPS = 100 * 10**9
-TEXT = """\
-name: fault
-fabric: {family: leaf_spine, nic: 100Gbps, switch: {ports: 8, rate: 100Gbps}}
-placement: {prefill: 8, decode: 8}
-model: gpt-oss-120b
-gpu: H100-SXM
-requests: {arrivals: {rate: 400/s}, count: 6}
-budget: {handoff: 5ms, allowed: 10%}
-run: {seeds: 1, emulator: EMULATOR}
-faults: FAULTS
-"""
+Write = Callable[..., Path]
 
 
-def staged(tmp_path: Path, faults: str, emulator: str = "packet"):
-    path = tmp_path / "s.yaml"
-    path.write_text(TEXT.replace("FAULTS", faults).replace("EMULATOR", emulator), encoding="utf-8")
-    study = load(path)
+def scenario_of(write: Write, faults: str, emulator: str = "packet", more: str = "") -> Path:
+    requests = "{arrivals: {rate: 400/s}, count: 6}"
+    run = f"{{seeds: 1, emulator: {emulator}}}"
+    return write(f"faults: {faults}\n{more}", requests=requests, run=run)
+
+
+def staged(write: Write, faults: str, emulator: str = "packet"):
+    study = load(scenario_of(write, faults, emulator))
     return study.scenario, stage(study.scenario, study.source)
 
 
-def test_a_link_is_named_by_its_ends_in_either_order(tmp_path: Path) -> None:
+def test_a_link_is_named_by_its_ends_in_either_order(write: Write) -> None:
     for pair, direction in (("leaf0, spine0", "forward"), ("spine0, leaf0", "back")):
         faults = f"[{{kind: down, link: [{pair}], from: 1ms, until: 3ms, direction: forward}}]"
-        _, ready = staged(tmp_path, faults)
+        _, ready = staged(write, faults)
         (fault, *_) = ready.faults
         link = ready.fabric.links[fault.link]
         ends = {ready.fabric.nodes[link.a].name, ready.fabric.nodes[link.b].name}
@@ -48,8 +43,8 @@ def test_a_link_is_named_by_its_ends_in_either_order(tmp_path: Path) -> None:
         assert fault.direction == (direction if first else turned[direction])
 
 
-def test_a_node_that_is_down_takes_all_its_links_and_an_open_end_lasts(tmp_path: Path) -> None:
-    scenario, ready = staged(tmp_path, "[{kind: down, node: spine0, from: 2ms}]")
+def test_a_node_that_is_down_takes_all_its_links_and_an_open_end_lasts(write: Write) -> None:
+    scenario, ready = staged(write, "[{kind: down, node: spine0, from: 2ms}]")
     spine = ready.fabric.node("spine0").index
     ports = ready.fabric.ports
     assert len(ready.faults) == ports.first[spine + 1] - ports.first[spine]
@@ -58,13 +53,13 @@ def test_a_node_that_is_down_takes_all_its_links_and_an_open_end_lasts(tmp_path:
     assert told == "spine0 down from 2ms"
 
 
-def test_faults_are_told_with_their_share_and_span(tmp_path: Path) -> None:
+def test_faults_are_told_with_their_share_and_span(write: Write) -> None:
     scenario, ready = staged(
-        tmp_path, "[{kind: lossy, link: [leaf0, spine0], share: 0.1%, until: 1ms}]"
+        write, "[{kind: lossy, link: [leaf0, spine0], share: 0.1%, until: 1ms}]"
     )
     assert settings_of(scenario, ready)["faults"] == "leaf0 - spine0 lossy 0.1% until 1ms"
     assert any("Routes do not change" in line for line in not_modelled(scenario))
-    scenario, ready = staged(tmp_path, "[]")
+    scenario, ready = staged(write, "[]")
     assert settings_of(scenario, ready)["faults"] == "none"
 
 
@@ -89,10 +84,10 @@ def test_faults_are_told_with_their_share_and_span(tmp_path: Path) -> None:
     ],
 )
 def test_a_fault_that_cannot_be_is_refused_with_its_place(
-    tmp_path: Path, faults: str, word: str
+    write: Write, faults: str, word: str
 ) -> None:
     with pytest.raises(ScenarioError, match=word) as refusal:
-        staged(tmp_path, faults)
+        staged(write, faults)
     assert "\n" not in str(refusal.value)
     assert ":9: " in str(refusal.value)
 
@@ -111,31 +106,30 @@ def test_a_fault_that_cannot_be_is_refused_with_its_place(
     ],
 )
 def test_of_several_fabrics_a_refusal_names_the_one_that_lacks_what_a_fault_names(
-    tmp_path: Path, compare: str, told: str
+    write: Write, compare: str, told: str
 ) -> None:
-    text = TEXT.replace("FAULTS", "[{kind: removed, link: [leaf0, spine0]}]")
-    path = tmp_path / "s.yaml"
-    path.write_text(text.replace("EMULATOR", "packet") + f"compare: {{{compare}}}\n", "utf-8")
+    gone = "[{kind: removed, link: [leaf0, spine0]}]"
+    path = scenario_of(write, gone, more=f"compare: {{{compare}}}\n")
     with pytest.raises(ScenarioError) as refusal:
         jobs_of(load(path))
     assert f"s.yaml:9: faults.0: {told}" in str(refusal.value)
 
 
 def test_a_fault_between_two_that_no_cable_joins_is_told_what_the_first_is_joined_to(
-    tmp_path: Path,
+    write: Write,
 ) -> None:
     told = "those of 'leaf0' lead to spine0, spine1, h0, h1, ...$"
     with pytest.raises(ScenarioError, match=told):
-        staged(tmp_path, "[{kind: down, link: [leaf0, leaf1]}]")
+        staged(write, "[{kind: down, link: [leaf0, leaf1]}]")
 
 
-def test_the_fluid_refuses_faults(tmp_path: Path) -> None:
+def test_the_fluid_refuses_faults(write: Write) -> None:
     with pytest.raises(ScenarioError, match="knows no faults; write packet"):
-        staged(tmp_path, "[{kind: down, node: spine0}]", emulator="fluid")
+        staged(write, "[{kind: down, node: spine0}]", emulator="fluid")
 
 
-def test_what_is_removed_is_gone_from_the_fabric_and_from_its_routes(tmp_path: Path) -> None:
-    scenario, ready = staged(tmp_path, "[{kind: removed, node: spine0}]")
+def test_what_is_removed_is_gone_from_the_fabric_and_from_its_routes(write: Write) -> None:
+    scenario, ready = staged(write, "[{kind: removed, node: spine0}]")
     assert ready.whole is not None
     gone = ready.fabric.node("spine0").index
     assert len(ready.fabric.nodes) == len(ready.whole.nodes)
@@ -150,30 +144,30 @@ def test_what_is_removed_is_gone_from_the_fabric_and_from_its_routes(tmp_path: P
     assert settings_of(scenario, ready)["faults"] == "spine0 removed"
 
 
-def test_a_fabric_with_something_removed_costs_what_it_did_and_carries_less(tmp_path: Path) -> None:
-    _, ready = staged(tmp_path, "[{kind: removed, link: [leaf0, spine0]}]")
-    _, sound = staged(tmp_path, "[]")
+def test_a_fabric_with_something_removed_costs_what_it_did_and_carries_less(write: Write) -> None:
+    _, ready = staged(write, "[{kind: removed, link: [leaf0, spine0]}]")
+    _, sound = staged(write, "[]")
     left, whole = fabric_fact(ready), fabric_fact(sound)
     assert (left.cost_usd, left.switch_cables) == (whole.cost_usd, whole.switch_cables)
     assert len(ready.fabric.links) < len(sound.fabric.links)
     assert left.mu_bps == whole.mu_bps - 2 * NIC_BPS  # two cables
 
 
-def test_removals_are_said_to_have_rerouted_and_outages_not(tmp_path: Path) -> None:
-    scenario, _ = staged(tmp_path, "[{kind: removed, node: spine0}]")
+def test_removals_are_said_to_have_rerouted_and_outages_not(write: Write) -> None:
+    scenario, _ = staged(write, "[{kind: removed, node: spine0}]")
     told = " ".join(not_modelled(scenario))
     assert "Routes go round what was removed" in told
     assert "Routes do not change" not in told
     assert "No link or switch fails" not in told
     both = "[{kind: removed, node: spine0}, {kind: down, node: spine1}]"
-    scenario, _ = staged(tmp_path, both)
+    scenario, _ = staged(write, both)
     told = " ".join(not_modelled(scenario))
     assert "Routes go round" in told
     assert "Routes do not change" in told
 
 
-def test_the_fluid_knows_a_fabric_with_something_removed(tmp_path: Path) -> None:
-    _, ready = staged(tmp_path, "[{kind: removed, node: spine0}]", emulator="fluid")
+def test_the_fluid_knows_a_fabric_with_something_removed(write: Write) -> None:
+    _, ready = staged(write, "[{kind: removed, node: spine0}]", emulator="fluid")
     assert ready.emulator("fluid", 1) is not None
 
 
@@ -188,9 +182,9 @@ def test_the_fluid_knows_a_fabric_with_something_removed(tmp_path: Path) -> None
     ],
 )
 def test_a_removal_that_cannot_be_is_refused_with_its_place(
-    tmp_path: Path, faults: str, word: str
+    write: Write, faults: str, word: str
 ) -> None:
     with pytest.raises(ScenarioError, match=word) as refusal:
-        staged(tmp_path, faults)
+        staged(write, faults)
     assert "\n" not in str(refusal.value)
     assert ":9: " in str(refusal.value)

@@ -1,5 +1,6 @@
 """A setting that another makes idle is refused, if it can never have been meant."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -8,23 +9,13 @@ from kvfabric.build import network_of, stage
 from kvfabric.load import Study, load
 from kvfabric.source import ScenarioError
 
-TEXT = """\
-name: idle
-fabric:
-  {family: leaf_spine, nic: 100Gbps, switch: {ports: 8, rate: 100Gbps}}
-placement: {prefill: 4, decode: 4}
-model: gpt-oss-120b
-gpu: H100-SXM
-budget: {handoff: 5ms, allowed: 10%}
-"""
+Write = Callable[..., Path]
 LANES = "kind: infiniband"
 OVERRIDES = "overrides: [{node: leaf0, headroom: 40KiB}]"
 
 
-def read(tmp_path: Path, more: str, *, compare: bool = True) -> Study:
-    path = tmp_path / "s.yaml"
-    path.write_text(TEXT + more, encoding="utf-8")
-    study = load(path, compare=compare)
+def read(write: Write, more: str, *, compare: bool = True) -> Study:
+    study = load(write(more, placement="{prefill: 4, decode: 4}"), compare=compare)
     for one in study.alternatives:
         stage(one.scenario, one.source)
     return study
@@ -53,11 +44,11 @@ def read(tmp_path: Path, more: str, *, compare: bool = True) -> Study:
     ],
 )  # fmt: skip
 def test_what_does_nothing_is_refused_with_what_to_write(
-    tmp_path: Path, network: str, told: str
+    write: Write, network: str, told: str
 ) -> None:
     with pytest.raises(ScenarioError) as refused:
-        read(tmp_path, f"network: {{{network}}}\n")
-    assert "s.yaml:8: network." in str(refused.value)
+        read(write, f"network: {{{network}}}\n")
+    assert "s.yaml:7: network." in str(refused.value)
     assert told in str(refused.value)
 
 
@@ -69,9 +60,9 @@ def test_what_does_nothing_is_refused_with_what_to_write(
         ("compare: {fabric: [{family: host_mesh}]}\n", "fabric.switch: host_mesh has no switches"),
     ],
 )
-def test_so_is_a_key_of_another_process_or_family(tmp_path: Path, more: str, told: str) -> None:
+def test_so_is_a_key_of_another_process_or_family(write: Write, more: str, told: str) -> None:
     with pytest.raises(ScenarioError) as refused:
-        read(tmp_path, more)
+        read(write, more)
     assert told in str(refused.value)
 
 
@@ -90,11 +81,11 @@ def test_so_is_a_key_of_another_process_or_family(tmp_path: Path, more: str, tol
     ],
 )  # fmt: skip
 def test_what_one_alternative_needs_may_be_idle_in_the_others(
-    tmp_path: Path, network: str, compare: str
+    write: Write, network: str, compare: str
 ) -> None:
     more = f"network: {{{network}}}\ncompare:\n  {compare}\n"
-    assert len(read(tmp_path, more).alternatives) == 2
-    assert len(read(tmp_path, more, compare=False).alternatives) == 1
+    assert len(read(write, more).alternatives) == 2
+    assert len(read(write, more, compare=False).alternatives) == 1
 
 
 SWITCH = "fabric: [{family: host_mesh}, {family: leaf_spine, switch: {ports: 16}}]"
@@ -123,18 +114,18 @@ SWITCH = "fabric: [{family: host_mesh}, {family: leaf_spine, switch: {ports: 16}
     ],
 )  # fmt: skip
 def test_the_base_may_have_what_one_alternative_overrides_and_another_does_not_use(
-    tmp_path: Path, base: str, compare: str
+    write: Write, base: str, compare: str
 ) -> None:
-    assert len(read(tmp_path, f"{base}\ncompare: {{{compare}}}\n").alternatives) == 2
+    assert len(read(write, f"{base}\ncompare: {{{compare}}}\n").alternatives) == 2
 
 
 @pytest.mark.parametrize("between", [", ", ",\n    "])
 def test_alternatives_may_be_told_apart_by_one_key_alone_however_they_are_broken_into_lines(
-    tmp_path: Path, between: str
+    write: Write, between: str
 ) -> None:
     both = f"{{pfc: true, alpha: 1/2}}{between}{{pfc: false, alpha: 1/2}}"
     more = f"compare:\n  network.discipline: [{both}]\n"
-    assert len(read(tmp_path, more).alternatives) == 2
+    assert len(read(write, more).alternatives) == 2
 
 
 STORM = "faults: [{kind: storm, link: [h0, leaf0], until: 1ms}]\n"
@@ -148,10 +139,10 @@ STORM = "faults: [{kind: storm, link: [h0, leaf0], until: 1ms}]\n"
     ],
 )
 def test_the_control_of_rocev2_may_stand_beside_an_alternative_on_infiniband(
-    tmp_path: Path, compare: str
+    write: Write, compare: str
 ) -> None:
     more = f"network: {{transport: {{control: dcqcn}}}}\ncompare: {{{compare}}}\n"
-    study = read(tmp_path, more)
+    study = read(write, more)
     sent = [network_of(one.scenario, one.source)[1] for one in study.alternatives]
     assert [one.control for one in sent] == ["dcqcn", "none"]
 
@@ -161,20 +152,20 @@ def test_the_control_of_rocev2_may_stand_beside_an_alternative_on_infiniband(
     ["network.discipline.pfc: [true, false]", "network.transport.kind: [rocev2, infiniband]"],
 )
 def test_a_storm_finds_nothing_to_stop_in_the_alternative_without_pauses(
-    tmp_path: Path, compare: str
+    write: Write, compare: str
 ) -> None:
-    study = read(tmp_path, f"{STORM}compare: {{{compare}}}\n")
+    study = read(write, f"{STORM}compare: {{{compare}}}\n")
     storms = [len(stage(one.scenario, one.source).faults) for one in study.alternatives]
     assert storms == [1, 0]
 
 
 @pytest.mark.parametrize("network", ["discipline: {pfc: false}", "transport: {kind: infiniband}"])
-def test_a_storm_that_stops_nothing_anywhere_is_refused(tmp_path: Path, network: str) -> None:
-    with pytest.raises(ScenarioError, match=r"s\.yaml:9: faults\.0: storm: no class is under PFC"):
-        read(tmp_path, f"network: {{{network}}}\n{STORM}")
+def test_a_storm_that_stops_nothing_anywhere_is_refused(write: Write, network: str) -> None:
+    with pytest.raises(ScenarioError, match=r"s\.yaml:8: faults\.0: storm: no class is under PFC"):
+        read(write, f"network: {{{network}}}\n{STORM}")
 
 
-def test_what_an_alternative_says_of_itself_alone_has_to_act_there(tmp_path: Path) -> None:
+def test_what_an_alternative_says_of_itself_alone_has_to_act_there(write: Write) -> None:
     more = "compare:\n  network.discipline:\n    - {pfc: true}\n    - {pfc: false, alpha: 1/2}\n"
-    with pytest.raises(ScenarioError, match=r"s\.yaml:11: network\.discipline\.alpha: no class"):
-        read(tmp_path, more)
+    with pytest.raises(ScenarioError, match=r"s\.yaml:10: network\.discipline\.alpha: no class"):
+        read(write, more)

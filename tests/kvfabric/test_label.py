@@ -1,5 +1,6 @@
 """Labels of alternatives: short, in words, and taken apart again in the study's manifest."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -9,23 +10,13 @@ from kvfabric.compare import jobs_of, manifest_of
 from kvfabric.limit import limits_of
 from kvfabric.load import load
 
-TEXT = """\
-name: label
-fabric: {family: leaf_spine, label: tree, nic: 100Gbps, switch: {ports: 8, rate: 100Gbps}}
-placement: {prefill: 8, decode: 8}
-model: gpt-oss-120b
-gpu: H100-SXM
-requests: {count: 6}
-budget: {handoff: 5ms, allowed: 10%}
-run: {seeds: 1}
-compare: {COMPARE}
-"""
+Write = Callable[..., Path]
 
 
-def studied(tmp_path: Path, compare: str):
-    path = tmp_path / "s.yaml"
-    path.write_text(TEXT.replace("COMPARE", compare), encoding="utf-8")
-    return load(path)
+def studied(write: Write, compare: str):
+    fabric = "{family: leaf_spine, label: tree, nic: 100Gbps, switch: {ports: 8, rate: 100Gbps}}"
+    few = {"requests": "{count: 6}", "run": "{seeds: 1}"}
+    return load(write(f"compare: {{{compare}}}\n", fabric=fabric, **few))
 
 
 @pytest.mark.parametrize(
@@ -61,17 +52,17 @@ def studied(tmp_path: Path, compare: str):
     ],
 )
 def test_what_sets_an_alternative_apart_is_told_in_words(
-    tmp_path: Path, compare: str, labels: list[str]
+    write: Write, compare: str, labels: list[str]
 ) -> None:
-    assert [each.fabric for each in studied(tmp_path, compare).alternatives] == labels
+    assert [each.fabric for each in studied(write, compare).alternatives] == labels
 
 
-def test_a_manifest_tells_what_a_label_is_made_of(tmp_path: Path) -> None:
+def test_a_manifest_tells_what_a_label_is_made_of(write: Write) -> None:
     compare = (
         "requests.arrivals.rate: [9/s, 20/s], fabric.switch.buffer: [1MiB], "
         "faults: [[], [{kind: removed, node: spine0}]]"
     )
-    study = studied(tmp_path, compare)
+    study = studied(write, compare)
     manifest = manifest_of(study, jobs_of(study), "")
     where = conditions(manifest)
     assert {one.design for one in where.values()} == {"tree buffer=1MiB"}
@@ -83,12 +74,12 @@ def test_a_manifest_tells_what_a_label_is_made_of(tmp_path: Path) -> None:
     ]
 
 
-def test_what_is_left_out_is_told_of_every_fault_compared(tmp_path: Path) -> None:
+def test_what_is_left_out_is_told_of_every_fault_compared(write: Write) -> None:
     compare = (
         "faults: [[], [{kind: removed, node: spine0}], "
         "[{kind: degraded, link: [leaf0, spine0], share: 50%}]]"
     )
-    study = studied(tmp_path, compare)
+    study = studied(write, compare)
     told = " ".join(manifest_of(study, jobs_of(study), "").limits)
     assert "Routes go round what was removed" in told
     assert "Routes do not change" in told
@@ -125,16 +116,16 @@ def test_what_is_left_out_is_told_of_every_fault_compared(tmp_path: Path) -> Non
     ],
 )
 def test_what_is_left_out_of_some_alternatives_is_told_with_their_names(
-    tmp_path: Path, compare: str, lines: list[str]
+    write: Write, compare: str, lines: list[str]
 ) -> None:
-    limits = limits_of(studied(tmp_path, compare).alternatives)
+    limits = limits_of(studied(write, compare).alternatives)
     for line in lines:
         assert sum(told.startswith(line) for told in limits) == 1
     assert len(limits) == len(set(limits))
 
 
-def test_what_no_axis_tells_apart_is_counted(tmp_path: Path) -> None:
+def test_what_no_axis_tells_apart_is_counted(write: Write) -> None:
     waits = ("dispatch", "handshake")
     compare = ", ".join(f"handoff.orchestration.{each}: [0us, 1ms]" for each in waits)
-    told = limits_of(studied(tmp_path, compare).alternatives)
+    told = limits_of(studied(write, compare).alternatives)
     assert sum(line.startswith("1 of 4 alternatives: Hand-offs wait for the") for line in told) == 1

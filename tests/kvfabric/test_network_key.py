@@ -1,5 +1,6 @@
 """The key `network`: what switches and NICs run, told in the report, refused in a line."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -11,28 +12,17 @@ from kvfabric.load import load
 from kvfabric.run import settings_of
 from kvfabric.source import ScenarioError
 
-TEXT = """\
-name: network
-fabric: {family: leaf_spine, nic: 100Gbps, switch: {ports: 8, rate: 100Gbps}}
-placement: {prefill: 8, decode: 8}
-model: gpt-oss-120b
-gpu: H100-SXM
-requests: {arrivals: {rate: 400/s}, count: 6}
-budget: {handoff: 5ms, allowed: 10%}
-run: {seeds: 1}
-network: NETWORK
-"""
+Write = Callable[..., Path]
+RUN = {"requests": "{arrivals: {rate: 400/s}, count: 6}", "run": "{seeds: 1}"}
 
 
-def staged(tmp_path: Path, network: str):
-    path = tmp_path / "s.yaml"
-    path.write_text(TEXT.replace("NETWORK", network), encoding="utf-8")
-    study = load(path)
+def staged(write: Write, network: str):
+    study = load(write(f"network: {network}\n", **RUN))
     return study.scenario, stage(study.scenario, study.source)
 
 
-def test_roce_is_the_default_and_has_dcqcn(tmp_path: Path) -> None:
-    scenario, ready = staged(tmp_path, "{}")
+def test_roce_is_the_default_and_has_dcqcn(write: Write) -> None:
+    scenario, ready = staged(write, "{}")
     told = settings_of(scenario, ready)
     assert told["transport"].startswith("rocev2, MTU 4KiB, control dcqcn preset connectx")
     assert told["PFC"].startswith("on")
@@ -40,8 +30,8 @@ def test_roce_is_the_default_and_has_dcqcn(tmp_path: Path) -> None:
     assert any("DCQCN" in line for line in not_modelled(scenario))
 
 
-def test_infiniband_has_credits_and_neither_dcqcn_nor_pauses_nor_marks(tmp_path: Path) -> None:
-    scenario, ready = staged(tmp_path, "{transport: {kind: infiniband, credits: 96KiB}}")
+def test_infiniband_has_credits_and_neither_dcqcn_nor_pauses_nor_marks(write: Write) -> None:
+    scenario, ready = staged(write, "{transport: {kind: infiniband, credits: 96KiB}}")
     assert (ready.transport.control, ready.transport.credits) == ("none", 96 * 1024)
     told = settings_of(scenario, ready)
     assert told["transport"].startswith("infiniband, MTU 4KiB, control none")
@@ -52,20 +42,20 @@ def test_infiniband_has_credits_and_neither_dcqcn_nor_pauses_nor_marks(tmp_path:
     assert not any("DCQCN" in line for line in lines)
 
 
-def test_forwarding_is_store_and_forward_unless_asked_otherwise(tmp_path: Path) -> None:
+def test_forwarding_is_store_and_forward_unless_asked_otherwise(write: Write) -> None:
     for keys, told in (("{}", "store and forward"), ("{cut_through: true}", "cut-through")):
-        scenario, ready = staged(tmp_path, f"{{discipline: {keys}}}")
+        scenario, ready = staged(write, f"{{discipline: {keys}}}")
         assert settings_of(scenario, ready)["forwarding"].startswith(told)
         assert ready.discipline.cut_through == ("cut" in told)
 
 
-def test_a_watchdog_has_the_usual_times_unless_given_others(tmp_path: Path) -> None:
+def test_a_watchdog_has_the_usual_times_unless_given_others(write: Write) -> None:
     for keys, told in (
         ("{}", "none"),
         ("{watchdog: true}", "drops after 200 ms, restores after 200 ms"),
         ("{watchdog: {detect: 20ms}}", "drops after 20 ms, restores after 200 ms"),
     ):
-        scenario, ready = staged(tmp_path, f"{{discipline: {keys}}}")
+        scenario, ready = staged(write, f"{{discipline: {keys}}}")
         assert settings_of(scenario, ready)["pause watchdog"] == told
 
 
@@ -86,17 +76,17 @@ def test_a_watchdog_has_the_usual_times_unless_given_others(tmp_path: Path) -> N
     ],
 )
 def test_a_network_that_cannot_be_is_refused_with_its_place(
-    tmp_path: Path, network: str, word: str
+    write: Write, network: str, word: str
 ) -> None:
     with pytest.raises(ScenarioError, match=word) as refusal:
-        staged(tmp_path, network)
+        staged(write, network)
     assert "\n" not in str(refusal.value)
     assert ":9: network" in str(refusal.value)
 
 
-def test_a_nic_may_issue_by_one_thread_into_send_queues_of_limited_depth(tmp_path: Path) -> None:
+def test_a_nic_may_issue_by_one_thread_into_send_queues_of_limited_depth(write: Write) -> None:
     keys = "{transport: {issuers: 1, send_queue: 128, ack_message: true}}"
-    scenario, ready = staged(tmp_path, keys)
+    scenario, ready = staged(write, keys)
     assert (ready.transport.issuers, ready.transport.send_queue) == (1, 128)
     told = settings_of(scenario, ready)
     assert told["send queue"] == "128 unacknowledged descriptors a flow"
@@ -104,17 +94,17 @@ def test_a_nic_may_issue_by_one_thread_into_send_queues_of_limited_depth(tmp_pat
     assert told["transport"].endswith("an ACK every 16 packets and descriptor")
 
 
-def test_a_host_may_drain_its_nics_at_a_rate_of_its_own(tmp_path: Path) -> None:
-    scenario, ready = staged(tmp_path, "{transport: {drain: 50Gbps, receive_buffer: 512KiB}}")
+def test_a_host_may_drain_its_nics_at_a_rate_of_its_own(write: Write) -> None:
+    scenario, ready = staged(write, "{transport: {drain: 50Gbps, receive_buffer: 512KiB}}")
     assert (ready.transport.drain_bps, ready.transport.receive_buffer) == (50 * 10**9, 2**19)
     told = settings_of(scenario, ready)
     assert told["hosts"].startswith("take 50 Gbps from each NIC port")
 
 
-def test_what_the_estimates_know_nothing_of_is_told_where_there_is_any(tmp_path: Path) -> None:
-    assert UNKNOWN not in settings_of(*staged(tmp_path, "{}"))
+def test_what_the_estimates_know_nothing_of_is_told_where_there_is_any(write: Write) -> None:
+    assert UNKNOWN not in settings_of(*staged(write, "{}"))
     gone = "{}\nfaults: [{kind: removed, link: [leaf0, spine0]}]"
-    assert UNKNOWN not in settings_of(*staged(tmp_path, gone))
+    assert UNKNOWN not in settings_of(*staged(write, gone))
     slow = "{transport: {drain: 50Gbps}}\nfaults: [{kind: down, link: [leaf0, spine0]}]"
-    told = settings_of(*staged(tmp_path, slow))[UNKNOWN]
+    told = settings_of(*staged(write, slow))[UNKNOWN]
     assert told == "receivers that drain slowly, faults of links"
