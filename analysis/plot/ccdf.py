@@ -41,6 +41,8 @@ _LEAST = 5.0
 """The least width of all panels together, inches."""
 _ABOVE = 8
 """More policies than this are named beside the panels, and not above them."""
+_NEAR = 0.4
+"""A budget in this part of the axis leaves no room for its name before it."""
 _CARRIED = 10
 _MOST = 2000
 _LAST = 200
@@ -166,13 +168,15 @@ def _limit_lines(axes: "Axes", study: StudyManifest) -> None:
     if study.budget_ps is not None:
         budget = study.budget_ps / PS_PER_MS
         axes.axvline(budget, color=INK, linewidth=1.0)
+        low, high = axes.get_xlim()
+        after = budget / low < (high / low) ** _NEAR
         axes.annotate(
             f"budget {budget:g} ms",
             (budget, 0),
             xycoords=("data", "axes fraction"),
-            xytext=(-3, 3),
+            xytext=(3 if after else -3, 3),
             textcoords="offset points",
-            ha="right",
+            ha="left" if after else "right",
             va="bottom",
             fontsize=7,
             bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.5, "alpha": 0.8},

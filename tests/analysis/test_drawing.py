@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+import msgspec
 import pytest
 from matplotlib.axes import Axes
 
@@ -43,6 +44,16 @@ def test_alternatives_whose_labels_are_cut_alike_keep_a_bar_each(found: Result) 
     centres = {round(bar.get_y() + bar.get_height() / 2) for bar in early.patches}  # type: ignore[attr-defined]
     assert centres == {0, 1, 2, 3}
     assert len(early.get_yticks()) == 4
+
+
+@pytest.mark.parametrize(("budget_ms", "side"), [(1.6, "left"), (5.0, "right")])
+def test_the_budget_is_named_where_there_is_room(
+    found: Result, budget_ms: float, side: str
+) -> None:
+    study = msgspec.structs.replace(found.study.manifest, budget_ps=round(budget_ms * 1e9))
+    (axes,) = ccdf(found.samples, study).figure.axes
+    (text,) = (each for each in axes.texts if each.get_text().startswith("budget"))
+    assert text.get_ha() == side
 
 
 @pytest.mark.parametrize("count", [1, 5, 8, 9, 22])
