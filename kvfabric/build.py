@@ -58,11 +58,11 @@ _SHAPE: Final = (
 )
 """The keys of a fabric that only some families know."""
 
-FROM_FILE: Final = "file"
-"""The family of a fabric that the user brings."""
-
 _RATES: Final = {"scale_up": "scale_up_bps", "decode_nic": "decode_nic_bps"}
 """The same, written with the unit of a rate."""
+
+FROM_FILE: Final = "file"
+"""The family of a fabric that the user brings."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Pinned paths for direct networks: minimal ones, and Valiant's by way of a random switch.
+"""Pinned paths for direct networks: Valiant's, by way of a random switch.
 
 Where shortest paths are few (a mesh has one trunk a pair, a dragonfly one global link a pair of
 groups), a flow sent over a switch drawn at random, and on from there, spreads any traffic evenly
@@ -13,11 +13,6 @@ from topo.route import Routes
 from topo.splitmix import splitmix
 
 Path = list[int]
-
-
-def minimal_paths(routes: Routes, source: int, destination: int, limit: int = 64) -> list[Path]:
-    """At most ``limit`` shortest paths between two hosts, in port order."""
-    return routes.paths(source, destination, limit)
 
 
 def valiant_paths(

@@ -16,6 +16,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Final
 
+from topo.bom import bom
 from topo.error import KvfabricError
 from topo.fabric import Fabric, Kind
 from topo.floor import Floor, is_inside, lengths
@@ -169,12 +170,9 @@ def quote(fabric: Fabric, table: Prices | None = None, floor: Floor | None = Non
             Entry(item, count, rate, most_m, usd.times(gbps), watt.times(gbps), assumed, guessed)
         )
 
-    models: dict[int, int] = defaultdict(int)
-    for node in fabric.switches:
-        if node.tier > 0 and node.switch is not None:
-            models[node.switch.ports * node.switch.rate_bps] += 1
-    for rate, count in sorted(models.items()):
-        add("switch", count, rate, 0.0)
+    models = bom(fabric).models
+    for (ports, rate), count in models.items():
+        add("switch", count, ports * rate, 0.0)
     metres = lengths(fabric, floor)
     nics: dict[int, int] = defaultdict(int)
     cables: dict[tuple[str, int], list[float]] = defaultdict(list)

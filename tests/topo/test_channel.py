@@ -15,7 +15,7 @@ from topo.channel import (
     dragonfly_groups,
 )
 from topo.deadlock import channel_cycle, path_cycle
-from topo.detour import minimal_paths, valiant_paths
+from topo.detour import valiant_paths
 from topo.error import FabricError
 from topo.fabric import Fabric, Kind
 from topo.family.registry import build
@@ -58,7 +58,7 @@ def test_channels_by_hop_leave_no_cycle_for_minimal_and_valiant_paths(family, va
     routes = equal_cost(fabric)
     paths: list[list[int]] = []
     for a, b in every_pair(fabric):
-        paths += minimal_paths(routes, a, b, 4)
+        paths += routes.paths(a, b, 4)
         paths += valiant_paths(routes, a, b, count=2, seed=5)
     assert path_cycle(fabric, paths) is not None
     numbered = [by_hop(fabric, path) for path in paths]
@@ -132,7 +132,7 @@ def test_paths_over_one_global_link_need_two_local_channels_and_one_global():
     used: dict[tuple[bool, bool], set[int]] = {}
     numbered = []
     for a, b in every_pair(fabric):
-        for path in minimal_paths(routes, a, b):
+        for path in routes.paths(a, b):
             numbered.append(by_group(fabric, path, group))
             local = {
                 port: group[int(ends.node[port])] == group[int(ends.peer[port])]
@@ -152,7 +152,7 @@ def test_valiant_paths_of_a_dragonfly_have_no_cycle_by_group():
     fabric = build("dragonfly", {"p": 1, "a": 4, "h": 1})
     routes, group = equal_cost(fabric), dragonfly_groups(fabric)
     paths = [p for a, b in every_pair(fabric) for p in valiant_paths(routes, a, b, count=4)]
-    paths += [p for a, b in every_pair(fabric) for p in minimal_paths(routes, a, b)]
+    paths += [p for a, b in every_pair(fabric) for p in routes.paths(a, b)]
     assert channel_cycle(fabric, [by_group(fabric, path, group) for path in paths]) is None
 
 
