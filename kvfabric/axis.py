@@ -97,6 +97,8 @@ def _taken(scenario: Scenario) -> Iterator[tuple[Place, str]]:
     elif own is not None and (own.table is not None or None not in (own.input, own.output)):
         yield ("requests", "profile"), "requests.lengths takes its place"
     if scenario.run.emulator == "fluid":
+        yield ("fabric", "switch", "buffer"), "run.emulator fluid has no queues"
+        yield ("handoff", "per_descriptor"), "run.emulator fluid issues no descriptors"
         why = "run.emulator fluid knows nothing of the network but transport.mtu"
         for key in type(scenario.network.transport).__struct_fields__:
             if key != "mtu":

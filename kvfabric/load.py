@@ -110,6 +110,11 @@ def _alternatives(base: Source, whole: Source, compare: dict[str, Any]) -> list[
         if place[0] not in Scenario.__struct_fields__:
             known = ", ".join(Scenario.__struct_fields__)
             raise whole.error(here, f"unknown key; write one of {known}")
+        number = next((step for step, key in enumerate(place) if str(key).isdigit()), None)
+        if number is not None:
+            key = ".".join(map(str, place[:number]))
+            told = f"a list is compared as a whole; write {key}: [[...], [...]]"
+            raise whole.error(here, told)
         axes.append([(place, value, (*here, i)) for i, value in enumerate(values)])
     cells = 1
     for axis in axes:

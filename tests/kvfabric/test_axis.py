@@ -123,6 +123,10 @@ def test_tokens_and_bytes_of_one_number_are_two_blocks(write: Write) -> None:
          "this out of compare"),
         ("run.emulator: [packet, fluid]", "network.discipline.ecn: [sonic, dctcp]",
          "ecn=dctcp is ecn=sonic again (run.emulator fluid knows nothing of the network but "),
+        ("run.emulator: [fluid]", "fabric.switch.buffer: [8MiB, 16MiB]",
+         "buffer=16MiB is buffer=8MiB again (run.emulator fluid has no queues); leave this out"),
+        ("run.emulator: [fluid]", "handoff.per_descriptor: [0us, 5us]",
+         "=0us again (run.emulator fluid issues no descriptors); leave this out of compare"),
         ("run.emulator: [fluid]", "network: [{}, {transport: {kind: infiniband}}]",
          "again (run.emulator fluid knows nothing of the network but transport.mtu); leave"),
     ],
@@ -145,3 +149,11 @@ def test_the_same_may_stand_in_one_list_of_what_differs(write: Write) -> None:
     assert len(read(write, listed).alternatives) == 3
     frames = "network.transport.mtu: [1KiB, 4KiB]"
     assert len(read(write, frames, "", {("run", "emulator"): "fluid"}).alternatives) == 2
+
+
+@pytest.mark.parametrize("axis", ["faults.0.share", "faults.0"])
+def test_a_part_of_a_list_is_no_axis(write: Write, axis: str) -> None:
+    with pytest.raises(ScenarioError) as refused:
+        read(write, f"{axis}: [1%, 2%]")
+    told = f"s.yaml:9: compare.{axis}: a list is compared as a whole; write faults: [[...], [...]]"
+    assert told in str(refused.value)
