@@ -73,6 +73,7 @@ _COLUMNS: Final = (
     "switches",
     "switch_cables",
     "host_cables",
+    "oversubscription",
     "tokens_per_s_within_objectives",
     "gpu_usd_per_hour",
     "fabric_usd_per_hour",
@@ -166,6 +167,7 @@ def _row(row: Summary) -> list[object]:
         facts.switches if facts else None,
         facts.switch_cables if facts else None,
         facts.host_cables if facts else None,
+        facts.oversubscription if facts else None,
     ]
 
 

@@ -116,7 +116,8 @@ class FabricFact(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What the fabric of a cell consists of and can carry.
 
     ``cost_usd`` covers switches, with as many ports each as ``switch_ports`` has, and the cables
-    between them; ``mu_bps`` is the max-flow from all prefill to all decode hosts; ``deadlock``
+    between them; ``oversubscription`` is the one that was built, None where a leaf has no links to
+    other switches; ``mu_bps`` is the max-flow from all prefill to all decode hosts; ``deadlock``
     tells a cycle of buffer dependencies, or None when there is none.
     """
 
@@ -131,6 +132,7 @@ class FabricFact(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     nic_bps: int
     deadlock: str | None = None
     switch_ports: list[int] = []
+    oversubscription: float | None = None
 
 
 class CellManifest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from math import inf, isnan
 
 from analysis.interval import Estimate
-from topo.unit import PS_PER_MS, show_duration
+from topo.unit import PS_PER_MS, show_duration, show_ratio
 
 NONE = "n/a"
 ONE_SEED = "one seed"
@@ -90,6 +90,15 @@ def share_told(found: Estimate | None, otherwise: str = NONE) -> str:
     ('50 % (25 % to 100 %)', 'no cell has run')
     """
     return f"{percent(found.value)} ({share_span(found)})" if found is not None else otherwise
+
+
+def ratio(value: float | None) -> str:
+    """An oversubscription, as in labels.
+
+    >>> ratio(2.0), ratio(None)
+    ('2:1', 'n/a')
+    """
+    return NONE if value is None else show_ratio(value)
 
 
 def times(ratio: float) -> str:

@@ -7,7 +7,6 @@ needs no request to move, so that a study is refused before anything is written.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
 
 import msgspec
 import numpy as np
@@ -22,6 +21,7 @@ from emulate.transport import Transport
 from kvfabric.background import sources_of
 from kvfabric.catalogue import catalogues_of
 from kvfabric.deployment import Placed, placed_of, times_of
+from kvfabric.fabric import fabric_of
 from kvfabric.fault import faults_of, standing
 from kvfabric.hazard import hazards_of
 from kvfabric.label import fabric_label
@@ -29,15 +29,12 @@ from kvfabric.mistake import mistake
 from kvfabric.network import discipline_of, transport_of
 from kvfabric.override import headrooms_of
 from kvfabric.policy import code_of, local_of, part_of
-from kvfabric.quantity import Rate
-from kvfabric.scenario import OF_INSTANCES, FabricPart, Scenario
+from kvfabric.scenario import OF_INSTANCES, Scenario
 from kvfabric.serving import rules_of
 from kvfabric.source import Source, file_path, located
 from kvfabric.workload import synthetic
-from topo.fabric import Fabric, Switch
-from topo.family.registry import build
+from topo.fabric import Fabric
 from topo.mistake import Place
-from topo.placement import place
 from topo.route import Routes, equal_cost
 from traffic.background import Background
 from traffic.background import Source as Beside
@@ -50,19 +47,6 @@ from traffic.serving.mode import Serving
 from traffic.serving.router import Service
 from traffic.trace.registry import trace
 from traffic.view.network import Network
-
-_SHAPE: Final = (
-    *("oversubscription", "breakout", "gpus_per_server"),
-    *("k", "leaves", "spines", "degree", "groups", "trunk", "pods", "rails", "units"),
-    *("planes", "attach", "a", "p", "h", "wiring", "shape", "q", "seed"),
-)
-"""The keys of a fabric that only some families know."""
-
-_RATES: Final = {"scale_up": "scale_up_bps", "decode_nic": "decode_nic_bps"}
-"""The same, written with the unit of a rate."""
-
-FROM_FILE: Final = "file"
-"""The family of a fabric that the user brings."""
 
 
 @dataclass(frozen=True)
@@ -168,47 +152,6 @@ def impossible(scenario: Scenario, source: Source, ready: Stage) -> str | None:
     return None
 
 
-def fabric_of(scenario: Scenario, source: Source) -> Fabric:
-    """The fabric with its roles placed."""
-    part = scenario.fabric
-    placed = scenario.placement
-    model_of_switch = Switch(
-        part.switch.ports,
-        int(part.switch.rate),
-        int(part.switch.buffer),
-        int(part.switch.latency),
-    )
-    values: Mapping[str, object] = {
-        "hosts": part.hosts or placed.prefill + placed.decode + placed.storage,
-        "prefill": placed.prefill,
-        "decode": placed.decode,
-        "nic_bps": int(part.nic),
-        "switch": model_of_switch,
-        "cable_m": float(part.cable),
-        "host_cable_m": None if part.host_cable is None else float(part.host_cable),
-        "file": part.file,
-        **{key: getattr(part, key) for key in _SHAPE},
-        **{name: _plain(getattr(part, key)) for key, name in _RATES.items()},
-    }
-    with located(source, "fabric"):
-        if part.family == FROM_FILE:
-            built = _read(part, source, model_of_switch)
-        else:
-            built = build(part.family, values)
-    with located(source, "placement"):
-        return place(
-            built,
-            prefill=placed.prefill,
-            decode=placed.decode,
-            storage=placed.storage,
-            by=placed.by,
-        )
-
-
-def _plain(rate: Rate | None) -> int | None:
-    return None if rate is None else int(rate)
-
-
 def network_of(scenario: Scenario, source: Source) -> tuple[Discipline, Transport]:
     """What the switches and what the NICs run."""
     network, issue_ps = scenario.network, int(scenario.handoff.per_descriptor)
@@ -300,23 +243,6 @@ def requests_of(scenario: Scenario, source: Source, seed: int) -> tuple[RequestT
         return found.requests, [f"Trace {Path(part.trace.file).name}: {found.source}", *found.notes]
     with located(source, "requests"):
         return synthetic(part, seed, lambda file: file_path(file, source))
-
-
-def _read(part: FabricPart, source: Source, switch: Switch) -> Fabric:
-    """The user's own fabric, checked."""
-    for key in (*_SHAPE, *_RATES, "hosts"):
-        if getattr(part, key) is not None:
-            raise source.error(("fabric", key), "not a key of family file; remove it")
-    if part.file is None:
-        raise source.error(("fabric", "file"), "is missing; write the path of a fabric file")
-    from topo.check import check
-    from topo.format.draft import Assumed
-    from topo.format.registry import read_fabric
-
-    assumed = Assumed(int(part.nic), switch, float(part.cable))
-    fabric = read_fabric(file_path(part.file, source), assume=assumed)
-    check(fabric)
-    return fabric
 
 
 def files_of(scenario: Scenario, source: Source) -> list[tuple[Place, Path]]:

@@ -7,9 +7,12 @@ words where a value is none, and the same for the same scenario.
 from typing import Any, Final
 
 from analysis.condition import HEALTHY
+from kvfabric.fabric import ratio_of
 from kvfabric.fault import faults_told
 from kvfabric.scenario import Scenario
+from topo.error import KvfabricError
 from topo.mistake import Place
+from topo.unit import show_ratio
 
 FAULTS: Final[Place] = ("faults",)
 
@@ -21,19 +24,32 @@ _TOLD: Final = (
 
 
 def fabric_label(scenario: Scenario) -> str:
-    """The fabric's ``label``, or its family and what sets it apart."""
+    """The fabric's ``label``, or its family and what sets it apart.
+
+    Of an oversubscription the one that was built is told, then what was asked for if it differs.
+    """
     part = scenario.fabric
     if part.label:
         return part.label
     told = [part.family.replace("_", "-")]
     if part.oversubscription is not None:
-        told.append(f"{part.oversubscription:g}:1")
+        told.append(_ratios(part.oversubscription, scenario))
     for key in _TOLD:
         value = getattr(part, key)
         if value is not None:
             shown = "x".join(map(str, value)) if isinstance(value, tuple) else value
             told.append(f"{key}={shown}")
     return " ".join(told)
+
+
+def _ratios(asked: float, scenario: Scenario) -> str:
+    """The oversubscription built, and asked for; that alone where the family refuses to build."""
+    wanted = f"{asked:g}:1"
+    try:
+        built = show_ratio(ratio_of(scenario.fabric, scenario.placement))
+    except KvfabricError:
+        return wanted
+    return built if built == show_ratio(asked) else f"{built} ({wanted} asked)"
 
 
 def policy_label(scenario: Scenario) -> str:

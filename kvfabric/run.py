@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from dataclasses import replace as replaced
 from importlib.metadata import version
+from math import isfinite
 
 import numpy as np
 from msgspec.structs import replace
@@ -36,7 +37,7 @@ from kvfabric.price import prices_told
 from kvfabric.scenario import Scenario
 from kvfabric.serving import serving_told
 from topo.bom import bom
-from topo.capacity import mu
+from topo.capacity import mu, oversubscription
 from topo.deadlock import dependency_cycle, handoff_pairs
 from topo.fabric import Fabric, Role
 from topo.unit import PS_PER_S, show_duration, show_size
@@ -291,7 +292,8 @@ def nic_rate(fabric: Fabric) -> int:
 def fabric_fact(ready: Stage) -> FabricFact:
     """What the fabric consists of and costs as bought, and can carry as it stands."""
     fabric = ready.fabric
-    parts = bom(ready.whole or fabric)
+    bought = ready.whole or fabric
+    parts, ratio = bom(bought), oversubscription(bought)
     cycle = dependency_cycle(fabric, ready.routes, handoff_pairs(fabric))
     return FabricFact(
         hosts=len(fabric.hosts),
@@ -305,6 +307,7 @@ def fabric_fact(ready: Stage) -> FabricFact:
         nic_bps=nic_rate(fabric),
         deadlock=None if cycle is None else " > ".join(cycle),
         switch_ports=parts.ports,
+        oversubscription=ratio if isfinite(ratio) else None,
     )
 
 

@@ -3,7 +3,6 @@
 Every row carries its unit; values that need roles are left out while no roles are placed.
 """
 
-import math
 from collections import Counter
 from typing import Final
 
@@ -21,7 +20,7 @@ from topo.deadlock import dependency_cycle
 from topo.fabric import Fabric, Role
 from topo.price import Prices, quote
 from topo.route import Routes, equal_cost
-from topo.unit import show_rate
+from topo.unit import show_rate, show_ratio
 
 _LABEL: Final = {
     "link lost": "mu left, worst link lost",
@@ -60,7 +59,7 @@ def describe(
         "switch models": parts.models_told,
         "cables between switches": str(parts.switch_cables),
         "host cables": str(parts.host_cables),
-        "oversubscription": _ratio(oversubscription(fabric)),
+        "oversubscription": show_ratio(oversubscription(fabric)),
         "longest path": f"{diameter(fabric, routes)} links",
         "mean path": f"{mean_distance(fabric, routes):.4f} links",
         "host pairs without a path": str(distance_counts(fabric, routes).get(-1, 0)),
@@ -86,7 +85,3 @@ def describe(
             "none: PFC cannot deadlock" if cycle is None else " -> ".join([*cycle, cycle[0]])
         )
     return rows
-
-
-def _ratio(value: float) -> str:
-    return "no uplinks" if math.isinf(value) else f"{value:.3g}:1"

@@ -5,6 +5,7 @@ the number carries its unit. Rates are decimal (``400Gbps``); sizes are decimal 
 binary (``64MiB``) as written.
 """
 
+import math
 import re
 from collections.abc import Mapping
 from decimal import Decimal
@@ -164,6 +165,15 @@ def show_rate(bps: float) -> str:
     '400 Gbps'
     """
     return _scaled(bps, _RATE, _SHOWN_RATES)
+
+
+def show_ratio(value: float) -> str:
+    """An oversubscription.
+
+    >>> show_ratio(8 / 3), show_ratio(float("inf"))
+    ('2.67:1', 'no uplinks')
+    """
+    return "no uplinks" if math.isinf(value) else f"{value:.3g}:1"
 
 
 def _text(value: int, units: Mapping[str, int], names: tuple[str, ...]) -> str:

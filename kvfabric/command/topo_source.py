@@ -175,7 +175,7 @@ def family_fabric(
     cable: str | None = None,
 ) -> Fabric:
     """A fabric of a family with its roles placed, read as a scenario would be."""
-    from kvfabric.build import fabric_of
+    from kvfabric.fabric import fabric_of
     from kvfabric.load import check
     from kvfabric.source import Source
 
@@ -220,7 +220,7 @@ def _value(text: str) -> object:
 
 
 def _of_scenario(path: str) -> list[tuple[str, Fabric]]:
-    from kvfabric.build import fabric_of
+    from kvfabric.fabric import fabric_of
     from kvfabric.load import load
 
     found: dict[str, Fabric] = {}

@@ -162,6 +162,7 @@ def manifest(fabric: str, policy: str, seed: int, **more: object) -> CellManifes
             mu_bps=32 * 10**11,
             nic_bps=10**11,
             switch_ports=[16, 32],
+            oversubscription=8 / 3,
         ),
     } | more
     return CellManifest(

@@ -112,7 +112,7 @@ def test_the_report_has_its_sections_and_figures(report: Path) -> None:
 def test_the_ports_that_the_cost_counts_stand_beside_it(report: Path, found: Result) -> None:
     page = report.read_text("utf-8")
     assert '<th scope="col">ports of each</th>' in page
-    assert '<td class="n">10</td><td class="n">16, 32</td>' in page
+    assert '<td class="n">10</td><td class="n">16, 32</td><td class="n">2.67:1</td>' in page
     assert " k, 16 and 32 ports | " in brief(found)
     console = Console(width=160, file=io.StringIO())
     console.print(table(found.summaries, found.study.manifest))

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from kvfabric.build import fabric_of
+from kvfabric.fabric import fabric_of
 from kvfabric.load import load
 from kvfabric.source import ScenarioError
 from topo.fabric import Fabric, Role
@@ -53,6 +53,22 @@ def test_a_familys_own_keys_reach_it_and_its_label(tmp_path, fabric, label, swit
     told, made = built(tmp_path, fabric)
     assert told == label
     assert len(made.switches) == switches
+
+
+@pytest.mark.parametrize(
+    ("fabric", "told"),
+    [
+        ("oversubscription: 2", "leaf-spine 2:1"),
+        ("oversubscription: 3", "leaf-spine 2.67:1 (3:1 asked)"),
+        ("oversubscription: 3, nic: 100Gbps", "leaf-spine 2:1 (3:1 asked)"),
+        ("oversubscription: 3, leaves: 400", "leaf-spine 3:1 leaves=400"),
+    ],
+)
+def test_a_label_tells_the_oversubscription_that_was_built(tmp_path, fabric, told):
+    path = tmp_path / "keys.yaml"
+    placed = "prefill: 8, decode: 24"
+    path.write_text(TEXT % (f"family: leaf_spine, switch: {{ports: 32}}, {fabric}", placed))
+    assert load(path).alternatives[0].fabric == told
 
 
 def test_rates_of_a_family_are_written_with_their_unit(tmp_path):
