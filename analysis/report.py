@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from analysis.baseline import rival_rows
 from analysis.blame import slowest
 from analysis.brief import brief
-from analysis.condition import cases, conditions
+from analysis.condition import at, cases, conditions
 from analysis.economics import bills
 from analysis.error import RecordError
 from analysis.explain import story
@@ -128,9 +128,11 @@ def plots(found: Result) -> list["Plot"]:
         cut = told(len(some), len(ran), "alternatives", _SERIES)
         made.append(queues(waited, cut))
     if any(row.tail is not None and row.facts is not None for row in rows):
-        every = cases(rows, conditions(manifest))
+        where = conditions(manifest)
+        every = cases(rows, where)
         worst = [replace(one.worst, fabric=one.design, verdict=one.verdict) for one in every]
-        made.append(cost_plot(worst, manifest))
+        designs = [(at(where, fabric).design, policy) for fabric, policy in first]
+        made.append(cost_plot(worst, manifest, designs))
     if any(row.bandwidth is not None or row.maxmin is not None for row in rows):
         made.append(estimate(rows, emulated(found.study), first))
     return made

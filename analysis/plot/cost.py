@@ -1,31 +1,33 @@
 """Cost against tail: what a shorter hand-off tail costs, with whiskers and the budget line.
 
-An alternative is dominated, and grey, when another costs no more and has a tail no longer, one of
-the two strictly better, as observed; the whiskers tell how sure that is.
+One column a fabric, the cheapest on the left, under it its price; in a column a mark a policy. The
+colour is the verdict. An alternative is dominated, and its mark open, when another costs no more
+and has a tail no longer, one of the two strictly better, as observed; the whiskers tell how sure
+that is.
 """
 
 from collections.abc import Sequence
 from math import isfinite
-from typing import TYPE_CHECKING, Any
+from textwrap import wrap
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from analysis.plot.style import GREY, INK, MARKS, STANDING, Plot, blank, labels, styled
+from analysis.plot.style import INK, MARKS, STANDING, Plot, blank, labels, styled
 from analysis.record import StudyManifest
+from analysis.shown import PANELS, Alternative, shown, told
 from analysis.summary import Summary
-from analysis.wording import name
+from analysis.wording import money, name
 from topo.unit import PS_PER_MS
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
-
-_SCALE = 1e3
-_STEP = 0.016
-_ROOM = 0.35
-"""What the name of a policy takes beside a column, as a share of the span of costs."""
-_STACK = 7
-"""Names of fabrics above one another, at most."""
+_UPRIGHT = 8
+"""Fabrics whose names stand under their columns; those of more lean."""
+_COLUMN = 0.76
+"""The part of its place that a column fills."""
 
 
 def dominated(points: Sequence[tuple[float, float]]) -> list[bool]:
@@ -43,72 +45,60 @@ def dominated(points: Sequence[tuple[float, float]]) -> list[bool]:
     return [beaten[point] for point in points]
 
 
-def cost(rows: Sequence[Summary], study: StudyManifest) -> Plot:
-    """Cost of the fabric against the tail of every alternative that has one."""
-    shown = [row for row in rows if row.tail is not None and row.facts is not None]
-    points = [_point(row) for row in shown]
-    beaten = dominated(points)
-    q = next((name(row.q) for row in shown if row.q is not None), "tail")
-    finite = [tail for _, tail in points if isfinite(tail)]
+def cost(rows: Sequence[Summary], study: StudyManifest, first: Sequence[Alternative] = ()) -> Plot:
+    """Cost of the fabric against the tail of every alternative that has one.
+
+    Of very many fabrics and policies those are drawn that come first in ``first``.
+    """
+    every = [row for row in rows if row.tail is not None and row.facts is not None]
+    points = {(row.fabric, row.policy): _point(row) for row in every}
+    beaten = dict(zip(points, dominated(list(points.values())), strict=True))
+    prices = {fabric: price for (fabric, _), (price, _) in points.items()}
+    ran = [policy for policy in study.policies if any(row.policy == policy for row in every)]
+    fabrics = sorted(shown(prices, (one for one, _ in first), PANELS), key=prices.__getitem__)
+    policies = shown(ran, (one for _, one in first), len(MARKS))
+    drawn = [row for row in every if row.fabric in fabrics and row.policy in policies]
+    q = next((name(row.q) for row in every if row.q is not None), "tail")
     budget = study.budget_ps / PS_PER_MS if study.budget_ps else None
-    top = 1.35 * max([*finite, budget or 0.0], default=1.0)
-    policies = [p for p in study.policies if any(row.policy == p for row in shown)]
-    prices = [price / _SCALE for price, _ in points]
-    span = (max(prices) - min(prices) if prices else 0) or max(prices, default=1.0) or 1.0
+    tails = [tail for row in drawn if isfinite(tail := _point(row)[1])]
+    top = 1.35 * max([*tails, budget or 0.0], default=1.0)
+    step = _COLUMN / max(1, len(policies))
     with styled():
-        figure = blank(9.5, 4.6)
+        wide = len(fabrics) * (0.5 + 0.16 * len(policies))
+        figure = blank(min(16.0, max(7.0, wide + 2.4)), 4.6)
         axes = figure.subplots()
-        drawn = zip(shown, points, beaten, strict=True)
-        for row, (price, tail), worse in sorted(drawn, key=lambda each: not each[2]):
-            tint = GREY if worse else STANDING.get(row.verdict, INK)
-            shift = policies.index(row.policy) - (len(policies) - 1) / 2
-            x = price / _SCALE + span * _STEP * shift
-            y = min(tail, top)
-            low, high = _ends(row, top)
-            axes.plot([x, x], [low, high], color=tint, linewidth=1.0, alpha=0.8)
-            mark = MARKS[policies.index(row.policy) % len(MARKS)]
-            axes.plot([x], [y], mark, color=tint, markersize=6, zorder=3)
-            if row.tail is not None and row.tail.high > top * PS_PER_MS:
-                axes.plot([x], [top], "^", color=tint, markersize=4, clip_on=False)
-        columns = sorted(set(zip(prices, (row.fabric for row in shown), strict=True)))
-        _fabrics(axes, columns, span)
-        best = [row for row, worse in zip(shown, beaten, strict=True) if not worse]
-        _name(axes, best, columns, span, span * _STEP * (len(policies) / 2 + 0.3))
+        for row in drawn:
+            place = policies.index(row.policy)
+            x = fabrics.index(row.fabric) + step * (place - (len(policies) - 1) / 2)
+            _draw(axes, row, x, MARKS[place], beaten[row.fabric, row.policy], top)
         if budget is not None:
-            axes.axhline(budget, color=INK, linewidth=1.0)
-            axes.annotate(
-                f"budget {budget:g} ms",
-                (1, budget),
-                xytext=(0, 2),
-                ha="right",
-                xycoords=("axes fraction", "data"),
-                textcoords="offset points",
-                fontsize=7.5,
-            )
+            _budget(axes, budget)
+        for edge in range(1, len(fabrics)):
+            axes.axvline(edge - 0.5, color="#DDDDDD", linewidth=0.6)
+        axes.grid(visible=False, axis="x")
+        axes.tick_params(axis="x", length=0)
+        axes.set_xlim(-0.5, max(1, len(fabrics)) - 0.5)
         axes.set_ylim(0, top)
-        left, right = (min(prices, default=0.0), max(prices, default=1.0))
-        axes.set_xlim(max(0.0, left - 0.3 * span), right + 0.35 * span)
-        axes.set_xlabel("switches and cables between them (thousand US dollars)")
+        _names(axes, {fabric: money(prices[fabric]) for fabric in fabrics})
+        axes.set_xlabel("fabric, and its switches and the cables between them in US dollars")
         axes.set_ylabel(f"{q} hand-off time (ms)")
-        _legend(axes, policies)
+        _legend(figure, policies, sorted({row.verdict for row in drawn}))
     return Plot(
         "cost",
         f"Cost of the fabric against {q} hand-off time with its 95 % interval (an arrow: "
-        "beyond the plot or unbounded); dominated alternatives are grey. "
-        "Policies of one fabric are set side by side; its price is in the table.",
+        "beyond the plot or unbounded), one column a fabric, the cheapest on the left; open marks "
+        "are dominated: another costs no more and has a tail no longer."
+        + told(len(fabrics), len(prices), "fabrics")
+        + told(len(policies), len(ran), "policies"),
         figure,
         ("fabric", "policy", "cost_usd", "tail_ms", "tail_low_ms", "tail_high_ms", "dominated"),
         tuple(
             (
-                row.fabric,
-                row.policy,
-                price,
-                tail,
-                row.tail.low / PS_PER_MS,
-                row.tail.high / PS_PER_MS,
-                worse,
+                *(row.fabric, row.policy, *_point(row)),
+                *(row.tail.low / PS_PER_MS, row.tail.high / PS_PER_MS),
+                beaten[row.fabric, row.policy],
             )
-            for row, (price, tail), worse in zip(shown, points, beaten, strict=True)
+            for row in every
             if row.tail is not None
         ),
     )
@@ -120,97 +110,62 @@ def _point(row: Summary) -> tuple[float, float]:
     return (row.facts.cost_usd, row.tail.value / PS_PER_MS)
 
 
-def _ends(row: Summary, top: float) -> tuple[float, float]:
-    """The whisker; an end beyond the plot, or that the data does not bound, goes to its edge."""
+def _draw(axes: "Axes", row: Summary, x: float, mark: str, worse: bool, top: float) -> None:
+    """An alternative; an end beyond the plot, or that the data does not bound, is at its edge."""
     if row.tail is None:
-        return (0.0, 0.0)
-    return (max(0.0, row.tail.low / PS_PER_MS), min(top, row.tail.high / PS_PER_MS))
+        return
+    value, low, high = (
+        min(top, max(0.0, end / PS_PER_MS)) for end in (row.tail.value, row.tail.low, row.tail.high)
+    )
+    tint = STANDING.get(row.verdict, INK)
+    axes.plot([x, x], [low, high], color=tint, linewidth=1.0, alpha=0.8)
+    face = "white" if worse else tint
+    axes.plot([x], [value], mark, color=tint, markerfacecolor=face, markersize=6, zorder=3)
+    if row.tail.high > top * PS_PER_MS:
+        axes.plot([x], [top], "^", color=tint, markersize=4, clip_on=False)
 
 
-def _fabrics(axes: "Axes", places: Sequence[tuple[float, str]], span: float) -> None:
-    """The name of each fabric above its price, one step higher where two would overlap; of more
-    than `_STACK` in one place it says how many."""
-    stacks: list[list[tuple[float, str]]] = []
-    for price, fabric in places:
-        if stacks and price - stacks[-1][-1][0] < 0.16 * span:
-            stacks[-1].append((price, fabric))
-        else:
-            stacks.append([(price, fabric)])
-    kept = [stack[: _STACK if len(stack) > _STACK + 1 else None] for stack in stacks]
-    named = labels([fabric for stack in kept for _, fabric in stack], 20)
-    texts = [
-        (price, height, named[fabric])
-        for stack in kept
-        for height, (price, fabric) in enumerate(stack)
-    ]
-    texts += [
-        (some[-1][0], len(some), f"and {len(stack) - len(some)} more")
-        for stack, some in zip(stacks, kept, strict=True)
-        if len(stack) > len(some)
-    ]
-    for price, height, text in texts:
-        axes.annotate(
-            text,
-            (price, 1.0),
-            xycoords=("data", "axes fraction"),
-            xytext=(0, 5 + 10 * height),
-            textcoords="offset points",
-            ha="center",
-            fontsize=8,
+def _budget(axes: "Axes", budget: float) -> None:
+    """The line, and its name beyond its end, where no mark is."""
+    axes.axhline(budget, color=INK, linewidth=1.0)
+    axes.text(
+        *(1.005, budget, f"budget\n{budget:g} ms"),
+        transform=axes.get_yaxis_transform(),
+        va="center",
+        fontsize=7.5,
+    )
+
+
+def _names(axes: "Axes", prices: dict[str, str]) -> None:
+    """Each fabric with its price under its column."""
+    upright = len(prices) <= _UPRIGHT
+    named = labels(list(prices), 42 if upright else 34)
+    if upright:
+        texts = ["\n".join([*wrap(named[one], 16), price]) for one, price in prices.items()]
+        axes.set_xticks(range(len(texts)), texts)
+    else:
+        texts = [f"{named[one]}, {price}" for one, price in prices.items()]
+        axes.set_xticks(
+            range(len(texts)), texts, rotation=35, ha="right", rotation_mode="anchor", fontsize=7
         )
 
 
-def _name(
-    axes: "Axes",
-    rows: Sequence[Summary],
-    columns: Sequence[tuple[float, str]],
-    span: float,
-    edge: float,
-) -> None:
-    """Name the policies of the undominated beside their fabric's column, where it is free."""
-    alike: dict[tuple[float, float, str], list[str]] = {}
-    named = labels([row.policy for row in rows], 18)
-    for row in rows:
-        alike.setdefault((*_point(row), row.fabric), []).append(named[row.policy])
-    for (price, tail, _), names in alike.items():
-        x = price / _SCALE
-        after = min((p - x for p, _ in columns if p > x), default=np.inf)
-        before = min((x - p for p, _ in columns if p < x), default=np.inf)
-        # the undominated are the lowest: below them it is free where beside them it is not
-        room = _ROOM * span
-        place: dict[str, Any] = {"xy": (x, tail), "xytext": (0, -7), "ha": "center", "va": "top"}
-        if after > room or before > room:
-            left = after <= room
-            at = x - edge if left else x + edge
-            place = {"xy": (at, tail), "xytext": (0, 0), "va": "center"}
-            place["ha"] = "right" if left else "left"
-        axes.annotate(
-            "\n".join((*names[:2], "...")[: min(3, len(names))]),
-            **place,
-            textcoords="offset points",
-            fontsize=7.5,
-            bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.5, "alpha": 0.8},
-        )
-
-
-def _legend(axes: "Axes", policies: Sequence[str]) -> None:
+def _legend(figure: "Figure", policies: Sequence[str], verdicts: Sequence[str]) -> None:
     from matplotlib.lines import Line2D
 
-    named = labels(policies)
-    handles = [
-        Line2D(
-            [],
-            [],
-            color=INK,
-            marker=MARKS[place % len(MARKS)],
-            linestyle="",
-            label=named[policy],
+    def key(text: str, mark: str, face: str, tint: str = INK) -> "Line2D":
+        return Line2D(
+            *([], []),
+            color=tint,
+            marker=mark,
+            markerfacecolor=face,
+            linestyle="" if mark else "-",
+            linewidth=3,
             markersize=5,
+            label=text,
         )
-        for place, policy in enumerate(policies)
-    ]
-    handles += [
-        Line2D([], [], color=tint, linewidth=3, label=text)
-        for text, tint in (*STANDING.items(), ("dominated", GREY))
-    ]
-    axes.figure.legend(handles=handles, loc="outside right upper")
+
+    named = labels(policies)
+    keys = [key(named[one], MARKS[place], INK) for place, one in enumerate(policies)]
+    keys += [key(text, "", tint, tint) for text, tint in STANDING.items() if text in verdicts]
+    figure.legend(handles=[*keys, key("dominated", "o", "white")], loc="outside right upper")

@@ -5,9 +5,11 @@ import io
 import re
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -17,11 +19,13 @@ from analysis.brief import brief
 from analysis.error import RecordError
 from analysis.export import csv_text
 from analysis.plot.cost import cost, dominated
-from analysis.plot.style import Plot, label, labels, svg
+from analysis.plot.style import MARKS, STANDING, Plot, label, labels, svg
 from analysis.record import StudyManifest, read_study, write_study
 from analysis.report import plots, write_report
 from analysis.result import Result, result, watched
+from analysis.shown import PANELS
 from analysis.table import table
+from analysis.wording import money
 
 Make = Callable[..., Path]
 HOSTILE = "<script>alert(1)</script>"
@@ -192,6 +196,39 @@ def test_the_links_drawn_are_those_of_the_least_over_on_each_fabric(found: Resul
 def test_a_figure_gives_the_same_svg_twice(found: Result) -> None:
     one, two = (cost(found.summaries, found.study.manifest) for _ in range(2))
     assert svg(one) == svg(two)
+
+
+def test_the_figure_of_cost_has_a_column_a_fabric_and_tells_verdict_and_dominance_apart(
+    found: Result,
+) -> None:
+    drawn = cost(found.summaries, found.study.manifest)
+    (axes,) = drawn.figure.axes
+    rows = {(row[0], row[1]): row for row in drawn.rows}
+    names = [text.get_text().rsplit("\n", 1) for text in axes.get_xticklabels()]
+    prices = sorted({row[2] for row in drawn.rows})  # type: ignore[type-var]
+    assert [price for _, price in names] == [money(float(str(price))) for price in prices]
+    marks = [line for line in axes.lines if line.get_marker() in MARKS and line.get_zorder() == 3]
+    assert len(marks) == len(rows)
+    by_colour = {colour: verdict for verdict, colour in STANDING.items()}
+    for mark in marks:
+        at = float(np.asarray(mark.get_xdata())[0])
+        column = names[round(at)][0].replace("\n", " ")
+        policy = found.study.manifest.policies[MARKS.index(str(mark.get_marker()))]
+        (row,) = [r for r in found.summaries if (r.fabric, r.policy) == (column, policy)]
+        assert by_colour[str(mark.get_color())] == row.verdict
+        assert (mark.get_markerfacecolor() == "white") == rows[column, policy][6]
+        assert abs(at - round(at)) < 0.5
+
+
+def test_of_very_many_designs_the_figure_of_cost_shows_some_and_says_so(found: Result) -> None:
+    (row, *_) = [row for row in found.summaries if row.tail is not None]
+    rows = [replace(row, fabric=f"tree {n} " + "of many " * 9) for n in range(60)]
+    drawn = cost(rows, found.study.manifest, [(rows[50].fabric, row.policy)])
+    names = [text.get_text() for text in drawn.figure.axes[0].get_xticklabels()]
+    assert len(names) == PANELS
+    assert any(name.startswith("tree 50") for name in names)
+    assert "Shown are 24 of 60 fabrics" in drawn.says
+    assert len(drawn.rows) == 60
 
 
 def test_a_study_that_has_not_run_still_has_a_report(
