@@ -133,29 +133,56 @@ def loads(swept: Sequence[Curve]) -> Breakdown:
     )
 
 
-def sentences(swept: Sequence[Curve], most: int = 3) -> list[str]:
-    """The knees in words: of each curve, or of the first and last to break where there are many."""
-    if len(swept) > most:
-        ranked = sorted(swept, key=lambda curve: _height(curve.knee[0]))
-        swept = [ranked[-1], ranked[0]]
-    return [_sentence(curve) for curve in swept]
+def sentences(swept: Sequence[Curve], most: int = 4) -> list[str]:
+    """The knees in words, one sentence a fabric; of more than ``most`` fabrics that which gets
+    furthest and that which breaks first."""
+    held: dict[str, list[Curve]] = {}
+    for curve in swept:
+        held.setdefault(curve.fabric, []).append(curve)
+    if len(held) <= most:
+        return [f"Load: {_sentence(mine)}" for mine in held.values()]
+    ranked = sorted(held.values(), key=lambda mine: max(map(_height, mine)), reverse=True)
+    which = ("furthest", ranked[0]), ("first to break", ranked[-1])
+    return [f"Load, {what} of {len(held)} fabrics: {_sentence(mine)}" for what, mine in which]
 
 
-def _height(point: Point | None) -> float:
-    return point.rate_per_s if point is not None else 0.0
+def reach(mine: Sequence[Curve]) -> tuple[Point | None, Point | None]:
+    """The knees of the policies of one fabric that get least far and furthest; None for a policy
+    that met the budget at no load."""
+    ranked = sorted(mine, key=_height)
+    return ranked[0].knee[0], ranked[-1].knee[0]
 
 
-def _sentence(curve: Curve) -> str:
-    low, high = curve.knee
-    name = f"{curve.fabric} with {curve.policy}"
+def _height(curve: Curve) -> float:
+    low = curve.knee[0]
+    return low.rate_per_s if low is not None else 0.0
+
+
+def _sentence(mine: Sequence[Curve]) -> str:
+    """How far the policies of one fabric get: the best one, and the first to break."""
+    best, worst = max(mine, key=_height), min(mine, key=_height)
+    low, high = best.knee
     told = high.load if high is not None else NONE
+    name = f"{best.fabric} with {best.policy}"
     if low is None:
-        return f"Load: {name} is not shown to meet the budget at the least load, {told}."
+        every = f", nor with any other of {len(mine)} policies" if len(mine) > 1 else ""
+        return f"{name} is not shown to meet the budget at the least load, {told}{every}."
     share = f" ({percent(low.share)} of the max-flow)" if isfinite(low.share) else ""
-    up_to = f"Load: {name} meets the budget up to {low.load}{share}"
-    if high is None:
-        return f"{up_to}, the highest compared."
-    return f"{up_to}; at {told}, the next compared, it is {_state(high)}."
+    then = "the highest compared"
+    if high is not None:
+        then = f"and at {told}, the next compared, it is {_state(high)}"
+    first = f"{name} meets the budget up to {low.load}{share}, {then}."
+    if len(mine) == 1:
+        return first
+    if _height(worst) == _height(best):
+        return f"{first} {_as_far(len(mine) - 1)}"
+    least = worst.knee[0]
+    end = f"up to {least.load}" if least is not None else "at no load compared"
+    return f"{first} Of its {len(mine)} policies {worst.policy} breaks first: {end}."
+
+
+def _as_far(others: int) -> str:
+    return "The other policy gets as far." if others == 1 else f"The other {others} get as far."
 
 
 def _rate(point: Point) -> str:

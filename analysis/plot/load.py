@@ -31,7 +31,7 @@ from analysis.plot.style import (
 from analysis.record import StudyManifest
 from analysis.shown import PANELS, Alternative, shown, told
 from analysis.summary import tail_name
-from analysis.sweep import Curve, Point
+from analysis.sweep import Curve, Point, reach
 from topo.unit import PS_PER_MS
 
 if TYPE_CHECKING:
@@ -115,12 +115,13 @@ def _ends(found: Estimate | None, unit: float) -> tuple[float | None, ...]:
 
 
 def _says(mine: Sequence[Curve]) -> str:
-    """What to see: how far the best policy gets."""
-    reached = [point for curve in mine if (point := curve.knee[0]) is not None]
-    if not reached:
-        return "budget not met at any load"
-    best = max(reached, key=lambda point: point.rate_per_s)
-    return f"budget met up to {label(best.load, 24)}"
+    """What to see: how far the policies get, the best and the first to break."""
+    least, most = (
+        "at no load" if point is None else f"up to {label(point.load, 24)}" for point in reach(mine)
+    )
+    if least == most:
+        return f"budget met {most}"
+    return f"budget met {most} at best,\n{least} at worst"
 
 
 def _ceiling(every: Sequence[Curve], study: StudyManifest) -> float:

@@ -12,13 +12,14 @@ from analysis.condition import HEALTHY
 from analysis.loss import losses
 from analysis.loss import sentences as losses_told
 from analysis.loss import table as lost
+from analysis.plot.load import load
 from analysis.record import Cell, StudyManifest, cell_directory, read_study, write_cell, write_study
 from analysis.report import plots, write_report
 from analysis.result import Result, result
 from analysis.review import offered_bps
 from analysis.service import offered_per_s
 from analysis.summary import MET, MISSED, Sample, Summary
-from analysis.sweep import curves, knees, loads
+from analysis.sweep import Curve, curves, knees, loads
 from analysis.sweep import sentences as knees_told
 
 RATE, FAULTS = "requests.arrivals.rate", "faults"
@@ -114,6 +115,43 @@ def test_no_load_met_and_all_loads_met_are_told_as_such(write: Write) -> None:
     found = write(RATE, {"rate=100/s": 3.0, "rate=200/s": 3.0})
     assert knees(found.curves).rows[0][2:5] == ("none compared", "n/a", "rate=100/s")
     assert "not shown to meet the budget at the least load" in knees_told(found.curves)[0]
+
+
+def _named(curve: Curve, fabric: str, policy: str, met: int) -> Curve:
+    """The curve under other names, its first ``met`` loads met and the others missed."""
+    points = tuple(
+        replace(point, row=replace(point.row, verdict=MET if place < met else MISSED))
+        for place, point in enumerate(curve.points)
+    )
+    return replace(curve, fabric=fabric, policy=policy, points=points)
+
+
+def test_every_fabric_is_told_its_best_policy_and_the_first_to_break(write: Write) -> None:
+    rates = {f"rate={n}/s": 0.3 for n in (50, 100, 200)}
+    (curve,) = curves(*given(write(RATE, rates)))
+    swept = [
+        *(_named(curve, "tree", "random", 1), _named(curve, "tree", "static", 2)),
+        *(_named(curve, "mesh", "random", 0), _named(curve, "mesh", "static", 0)),
+        *(_named(curve, "ring", "random", 3), _named(curve, "ring", "static", 3)),
+    ]
+    tree, mesh, ring = knees_told(swept)
+    assert tree.startswith("Load: tree with static meets the budget up to rate=100/s (")
+    assert tree.endswith("Of its 2 policies random breaks first: up to rate=50/s.")
+    assert "mesh with random is not shown to meet the budget at the least load" in mesh
+    assert ring.endswith("the highest compared. The other policy gets as far.")
+    best, last = knees_told([replace(c, fabric=f"{c.fabric} {n}") for c in swept for n in "ab"])
+    assert best.startswith("Load, furthest of 6 fabrics: ring a with ")
+    assert last.startswith("Load, first to break of 6 fabrics: mesh b with ")
+
+
+def test_the_title_of_a_panel_tells_how_far_the_best_and_the_worst_policy_get(
+    write: Write,
+) -> None:
+    found = write(RATE, {f"rate={n}/s": 0.3 for n in (50, 100, 200)}, ("random", "least_loaded"))
+    first, second = found.curves
+    swept = [_named(first, "f", first.policy, 2), _named(second, "f", second.policy, 0)]
+    title = load(swept, found.study.manifest).figure.axes[0].get_title(loc="left")
+    assert title == "f\nbudget met up to rate=100/s at best,\nat no load at worst"
 
 
 def test_an_unknown_axis_is_no_sweep_and_no_loss(write: Write) -> None:
