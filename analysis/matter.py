@@ -40,7 +40,8 @@ def policy_matters(
         limit = manifest.budget_ps or manifest.ttft_ps
         small = limit is not None and turned.most <= NEGLIGIBLE * limit
         verb = "makes a small difference" if small else "matters"
-        return f"Policy {verb}, and which is better depends on the fabric: {turned.text()}"
+        told = turned.text(lambda ps, share: _size(ps, share, manifest))
+        return f"Policy {verb}, and which is better depends on the fabric: {told}"
     return _matters("Policy", "policy", "fabric", compare_policies(parts), rows, manifest)
 
 
@@ -71,13 +72,12 @@ def _matters(
         f"mean over {count(widest.over, 'case' if cased else other)}"
     )
     place = "on" if kind == "fabric" else "with"
-    size = f"{duration(widest.ps.value)} ({percent(widest.share)})"
+    size = _size(widest.ps.value, widest.share, manifest)
     limit = manifest.budget_ps or manifest.ttft_ps
     if limit is not None and comparison.bound <= NEGLIGIBLE * limit and not split:
         return (
             f"{topic} does not matter here: mean hand-offs of any two lie within "
-            f"{duration(comparison.bound)} of each other, {percent(comparison.bound / limit)} of "
-            f"the {'budget' if manifest.budget_ps else 'TTFT objective'} "
+            f"{_size(comparison.bound, 0.0, manifest)} of each other "
             f"({count(widest.seeds, 'common seed')})."
         )
     if comparison.found:
@@ -95,6 +95,16 @@ def _matters(
         f"{widest.slow}, is {size} and its interval includes zero ({span})"
         f"{more_seeds(widest.more_seeds)}.{split}"
     )
+
+
+def _size(ps: float, share: float, manifest: StudyManifest) -> str:
+    """A difference, and what it is of the budget, which decides whether it is small; without a
+    budget, as a share of the longer."""
+    limit = manifest.budget_ps or manifest.ttft_ps
+    if limit is None:
+        return f"{duration(ps)} ({percent(share)})"
+    of = "budget" if manifest.budget_ps else "TTFT objective"
+    return f"{duration(ps)} ({percent(ps / limit)} of the {of})"
 
 
 def _split(rows: Sequence[Summary], kind: str, stands: Mapping[str, Condition]) -> str:

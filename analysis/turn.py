@@ -5,7 +5,7 @@ policies turn when one has the shorter mean hand-off on one fabric and the longe
 differences being believed among all that were looked at (`analysis.pairing.discoveries`).
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from analysis.comparison import means
 from analysis.pairing import Paired, believed, chances, paired
 from analysis.summary import Sample
-from analysis.wording import count, duration, duration_span, percent
+from analysis.wording import count, duration, duration_span
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -41,15 +41,16 @@ class Turn:
         """The larger of the two differences, ps."""
         return max(self.gain.gap.value, -self.loss.gap.value)
 
-    def text(self) -> str:
-        """One sentence, the numbers with it."""
+    def text(self, size: Callable[[float, float], str]) -> str:
+        """One sentence, the numbers with it; ``size`` tells a difference, from its picoseconds and
+        its share of the rival's mean."""
         gain, loss = self.gain.gap, self.loss.gap
         share, back = (each.gap.value / each.second for each in (self.gain, self.loss))
         return (
-            f"on {self.wins}, the mean hand-off with {self.policy} is {duration(gain.value)} "
-            f"({percent(share)}) shorter than with {self.rival} ({duration_span(gain)}, "
+            f"on {self.wins}, the mean hand-off with {self.policy} is "
+            f"{size(gain.value, share)} shorter than with {self.rival} ({duration_span(gain)}, "
             f"{count(self.gain.seeds, 'common seed')}); on {self.loses} it is "
-            f"{duration(-loss.value)} ({percent(-back)}) longer "
+            f"{size(-loss.value, -back)} longer "
             f"({duration(-loss.high)} to {duration(-loss.low)})."
         )
 

@@ -143,6 +143,25 @@ def test_equal_fabrics_are_said_not_to_matter(
     assert "Topology does not matter here" in said(rows, ask, parts)
 
 
+def test_a_difference_found_is_told_as_the_share_of_the_budget_that_makes_it_small(
+    make_rows: Callable[..., Cell], make_question: Ask
+) -> None:
+    def told(**limits: int | None) -> str:
+        ask = make_question(**limits)
+        parts = [
+            constant("a", "p", (1.0, 1.5, 2.0), make_rows, ask),
+            constant("b", "p", (1.35, 1.95, 2.5), make_rows, ask),
+        ]
+        return said([row(part.fabric, "p", MET, 5) for part in parts], ask, parts)
+
+    made = "the mean hand-off on a is 433 us (8.7 % of the budget) shorter than on b"
+    assert f"Topology makes a small difference: {made}" in told()
+    assert "matters: the mean hand-off on a is 433 us (43 % of the TTFT objective)" in told(
+        budget_ps=None, ttft_ps=MS
+    )
+    assert "matters: the mean hand-off on a is 433 us (22 %) shorter" in told(budget_ps=None)
+
+
 def test_one_fabric_under_several_settings_is_not_called_a_topology(
     make_rows: Callable[..., Cell], make_question: Ask
 ) -> None:
@@ -283,8 +302,8 @@ def test_policies_whose_order_turns_with_the_fabric_are_not_averaged_into_no_dif
     rows = [row(part.fabric, part.policy, MET, 1.0) for part in parts]
     assert (
         "Policy matters, and which is better depends on the fabric: on a, the mean hand-off with p "
-        "is 975 us (28 %) shorter than with q (895 us to 1.05 ms, 4 common seeds); on b it is "
-        "975 us (22 %) longer (895 us to 1.05 ms)."
+        "is 975 us (20 % of the budget) shorter than with q (895 us to 1.05 ms, 4 common seeds); "
+        "on b it is 975 us (20 % of the budget) longer (895 us to 1.05 ms)."
     ) in said(rows, ask, parts)
 
 
