@@ -169,6 +169,7 @@ class StudyManifest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     ``budget_ps`` is the time a hand-off may take and ``allowed`` the share of hand-offs that may
     exceed it. Without ``budget_ps`` a hand-off may take what ``ttft_ps`` leaves after its request's
     queueing and prefill. ``fabrics``, ``policies`` and ``seeds`` are in the order of the scenario.
+    ``load`` is how much the scenario asks for, in words; empty in results without it.
     ``versions`` names programs and libraries, ``reproduce`` the command lines that give the same
     study, ``scenario`` the scenario as text; ``limits`` tells, in sentences, what is not modelled.
     ``varied`` says of each of ``fabrics`` what its label is made of: under ``fabric`` the fabric's
@@ -185,6 +186,7 @@ class StudyManifest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     budget_ps: int | None = None
     ttft_ps: int | None = None
     tpot_ps: int | None = None
+    load: str = ""
     notes: list[str] = []
     limits: list[str] = []
     versions: dict[str, str] = {}

@@ -1,13 +1,14 @@
 """Everything that the numbers of a study say, computed once for table, report and conditions."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from math import nan
 from pathlib import Path
 
 from analysis.baseline import base_of
 from analysis.blame import Blame, blame
 from analysis.choice import nearest
-from analysis.condition import badness, conditions
+from analysis.condition import Condition, at, badness, conditions
 from analysis.decision import Decision, decisions
 from analysis.loss import Losses, losses
 from analysis.movement import Movement
@@ -145,13 +146,28 @@ def requirements(found: Result) -> list[tuple[str, str, str]]:
     for key, limit in (("ttft", study.ttft_ps), ("tpot", study.tpot_ps)):
         if limit is not None:
             rows.append((key.upper(), duration(limit), told[key]))
-    rates = [offered_per_s(cell) for cell in found.study.cells if cell.requests]
-    known = sorted(rate for rate in rates if rate > 0)
-    if known:
+    drawn = _drawn(found)
+    if study.load or drawn:
         rows.append(
-            ("load", f"{round(known[len(known) // 2]):,} requests/s", "as offered, median seed")
+            ("load", study.load or NONE, f"{drawn} arrived, median seed" if drawn else NONE)
         )
     facts = next(iter(found.facts().values()), None)
     if facts is not None:
         rows.append(("pools", f"{facts.prefill} prefill + {facts.decode} decode GPUs", "as placed"))
     return [(f"R{place} {key}", asked, got) for place, (key, asked, got) in enumerate(rows, 1)]
+
+
+def _drawn(found: Result) -> str:
+    """Requests a second as they arrived after the warm-up: of several loads the least and most."""
+    where = conditions(found.study.manifest)
+    rates: dict[Condition, list[float]] = {}
+    for cell in found.study.cells:
+        rate = offered_per_s(cell) if cell.requests else nan
+        if rate > 0:
+            one = at(where, cell.manifest.fabric)
+            rates.setdefault(replace(one, design=""), []).append(rate)
+    medians = [sorted(each)[len(each) // 2] for each in rates.values()]
+    if not medians:
+        return ""
+    ends = dict.fromkeys(f"{end:,.4g}" for end in (min(medians), max(medians)))
+    return f"{' to '.join(ends)} requests/s"

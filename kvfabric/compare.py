@@ -36,7 +36,7 @@ from kvfabric.limit import limits_of
 from kvfabric.load import Study
 from kvfabric.policy import is_code, kind_of
 from kvfabric.price import price_of
-from kvfabric.request import RequestsPart
+from kvfabric.request import RequestsPart, load_told
 from kvfabric.run import CellJob, fabric_fact, run_cell
 from kvfabric.source import located
 from kvfabric.sweep import sweep
@@ -205,11 +205,18 @@ def manifest_of(study: Study, jobs: list[CellJob], reproduce: str) -> StudyManif
         budget_ps=None if budget.handoff is None else int(budget.handoff),
         ttft_ps=None if slo.ttft is None else int(slo.ttft),
         tpot_ps=None if slo.tpot is None else int(slo.tpot),
+        load=_load(study),
         limits=limits_of(study.alternatives),
         versions={"python": platform.python_version(), **{n: version(n) for n in _LIBRARIES}},
         reproduce=[reproduce],
         scenario=study.source.text,
     )
+
+
+def _load(study: Study) -> str:
+    """How much is asked for; of several loads the first and the last."""
+    told = [load_told(alternative.scenario.requests) for alternative in study.alternatives]
+    return " to ".join(dict.fromkeys((told[0], told[-1])))
 
 
 def _digest(study: Study) -> str:

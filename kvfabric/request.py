@@ -113,3 +113,19 @@ class RequestsPart(Part, frozen=True):
     trace: TracePart | None = None
     tokens_per_word: Positive = 1.33
     count: Count = 100
+
+
+def load_told(part: RequestsPart) -> str:
+    """How much is asked for, in words.
+
+    >>> load_told(RequestsPart())
+    '100 requests/s'
+    """
+    if part.closed is not None:
+        users = part.closed.users
+        return f"{users:,} {'user' if users == 1 else 'users'} who wait for their answers"
+    if part.trace is not None:
+        faster = f", {part.trace.scale_rate:g} times as fast" * (part.trace.scale_rate != 1)
+        return f"as recorded{faster}"
+    what = "requests" if part.sessions is None else "sessions"
+    return f"{part.arrivals.rate:,.10g} {what}/s"

@@ -6,6 +6,7 @@ from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from analysis.brief import brief
@@ -179,6 +180,23 @@ def test_requirements_are_numbered_and_answered_by_the_choice(found: Result) -> 
     assert rows[0][1] == "5 ms, 5.0 % may exceed it"
     assert rows[1][:2] == ("R2 TTFT", "500 ms")
     assert rows[-1][1] == "32 prefill + 32 decode GPUs"
+
+
+def test_the_load_asked_for_is_what_the_scenario_says_and_the_load_drawn_stands_beside_it(
+    found: Result,
+) -> None:
+    def load(said: str) -> tuple[str, str]:
+        manifest = msgspec.structs.replace(found.study.manifest, load=said)
+        study = replace(found.study, manifest=manifest)
+        ((_, asked, got),) = [
+            row for row in requirements(replace(found, study=study)) if row[0].endswith("load")
+        ]
+        return asked, got
+
+    asked, got = load("400 requests/s")
+    assert asked == "400 requests/s"
+    assert re.fullmatch(r"[0-9.,]+ requests/s arrived, median seed", got)
+    assert load("") == ("n/a", got)
 
 
 def test_the_tables_have_a_row_for_every_alternative_that_ran(found: Result) -> None:
