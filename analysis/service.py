@@ -72,12 +72,25 @@ def tokens_per_s(cell: Cell, study: StudyManifest) -> float:
     return offered_per_s(cell) * float(output[attained(cell, study)].sum()) / len(output)
 
 
+def served_ps(cell: Cell) -> int:
+    """From the first counted arrival of what finished to the last end, ps; 0 where nothing did."""
+    table = after_warmup(cell)
+    done = (table["status"] == FINISHED) & (table["finish_ps"] >= 0)
+    if not done.any():
+        return 0
+    return max(0, int(table["finish_ps"][done].max() - table["arrival_ps"][done].min()))
+
+
 def density(cell: Cell, study: StudyManifest) -> float:
     """Effective compute density: output tokens of requests within objectives per GPU-second.
 
-    Tokens of these requests a second of arrivals, over the GPUs of both pools (a host of the
-    fabric is a GPU with its NIC). NaN without facts on the fabric.
+    Counted are the GPU-seconds of both pools in which requests were served (`served_ps`), as in
+    `analysis.throughput`; a host of the fabric is a GPU with its NIC. NaN without objectives, facts
+    on the fabric, or time.
     """
-    facts = cell.manifest.facts
+    facts, span = cell.manifest.facts, served_ps(cell)
     gpus = facts.prefill + facts.decode if facts is not None else 0
-    return tokens_per_s(cell, study) / gpus if gpus else nan
+    if not gpus * span or (study.ttft_ps is None and study.tpot_ps is None):
+        return nan
+    tokens = int(after_warmup(cell)["output_tokens"][attained(cell, study)].sum())
+    return tokens / gpus / span * PS_PER_S

@@ -18,6 +18,7 @@ import numpy as np
 from analysis.breakdown import Breakdown
 from analysis.budget import after_warmup
 from analysis.record import FINISHED, Cell
+from analysis.service import served_ps
 from analysis.summary import Sample
 from analysis.wording import NONE
 from topo.unit import PS_PER_S, show_rate
@@ -40,10 +41,8 @@ def throughput(cell: Cell) -> Throughput:
     """The throughput of a cell; all NaN where nothing finished or no time passed."""
     table = after_warmup(cell)
     done = (table["status"] == FINISHED) & (table["finish_ps"] >= 0)
-    span = 0
-    if done.any():
-        span = int(table["finish_ps"][done].max() - table["arrival_ps"][done].min())
-    if span <= 0:
+    span = served_ps(cell)
+    if not span:
         return Throughput(nan, nan, nan, nan, nan, nan)
     prompts, outputs = (
         int(table[name][done].sum()) * PS_PER_S / span for name in ("input_tokens", "output_tokens")

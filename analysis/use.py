@@ -50,8 +50,9 @@ def service(samples: Sequence[Sample], study: StudyManifest) -> Breakdown:
     return Breakdown(
         "Objectives, goodput and density",
         "Requests within the objectives for TTFT and TPOT, as a share and per second of arrivals; "
-        "their output tokens per second over the GPUs of both pools. Rejected and unfinished "
-        "requests count as missed. In brackets 95 % intervals.",
+        "their output tokens over the GPUs of both pools and the time from the first arrival to "
+        "the last end, as under Throughput. Rejected and unfinished requests count as missed. In "
+        "brackets 95 % intervals.",
         ("fabric", "policy", "attainment", "requests/s", "output tokens per GPU-second"),
         tuple(rows),
     )

@@ -83,9 +83,9 @@ def test_goodput_is_the_offered_rate_times_the_attainment(
 def test_density_counts_the_tokens_of_good_requests_over_all_gpus(
     make_rows: Rows, make_question: Ask
 ) -> None:
-    # 100 requests/s x (4 x 11 tokens / 5 requests) / 64 GPUs
+    # 4 x 11 tokens from the first arrival to the last end, 150 ms, on 64 GPUs
     cell = make_rows([request(10 * place, 100 if place else 101, 1) for place in range(5)])
-    assert density(cell, make_question(ttft_ps=100 * MS)) == pytest.approx(100 * 44 / 5 / 64)
+    assert density(cell, make_question(ttft_ps=100 * MS)) == pytest.approx(44 / 0.15 / 64)
 
 
 def test_warm_up_requests_are_left_out(make_rows: Rows, make_question: Ask) -> None:
