@@ -14,8 +14,8 @@ from math import comb
 import numpy as np
 from numpy.typing import NDArray
 
-from analysis.condition import Condition, at
 from analysis.error import SummaryError
+from analysis.factor import Factor
 from analysis.interval import LEVEL, Estimate
 from analysis.pairing import paired
 from analysis.summary import Sample
@@ -65,16 +65,18 @@ class Comparison:
 def compare_fabrics(
     parts: Sequence[Sample],
     of: Statistic | None = None,
-    where: Mapping[str, Condition] | None = None,
+    factor: Factor | None = None,
 ) -> Comparison:
     """Every two fabrics, averaged over the policies they share; ``of`` is `means` if not given.
 
-    With ``where``, designs are compared instead, averaged over shared conditions and policies.
+    With ``factor``, its values are compared instead, averaged over all else that both have.
     """
-    if where is None:
+    if factor is None:
         return _compare({(p.fabric, p.policy): (of or means)(p) for p in parts})
-    placed = ((at(where, p.fabric), p) for p in parts)
-    return _compare({(c.design, (c.text, p.policy)): (of or means)(p) for c, p in placed})
+    value, rest = factor.value, factor.rest
+    return _compare(
+        {(value[p.fabric], (rest[p.fabric], p.policy)): (of or means)(p) for p in parts}
+    )
 
 
 def compare_policies(parts: Sequence[Sample], of: Statistic | None = None) -> Comparison:

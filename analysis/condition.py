@@ -64,6 +64,11 @@ def conditions(study: StudyManifest) -> dict[str, Condition]:
     return found
 
 
+def is_design(key: str) -> bool:
+    """Whether a key sets a part of the design, and no condition that it meets."""
+    return _kind(key) == "design"
+
+
 def _kind(key: str) -> str:
     if key in LOADS:
         return "load"

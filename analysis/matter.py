@@ -1,15 +1,16 @@
-"""Whether fabric or policy matter, each in a sentence that claims no more than its intervals.
+"""What matters of all that is compared, a sentence a key, each no more than its intervals claim.
 
-Either is said not to matter only when every pair's interval stays within a tenth of the budget;
-"no difference found" is weaker and says so. Under several loads or losses, designs are compared
-under the same one.
+A key is said not to matter only when every pair's interval stays within a tenth of the budget;
+"no difference found" is weaker and says so. Pairs differ in that key alone: they are compared under
+the same load, with the same policy and the same values of the other keys.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Sequence
 from typing import Final
 
 from analysis.comparison import Comparison, compare_fabrics, compare_policies
-from analysis.condition import Condition, at, conditions
+from analysis.condition import conditions
+from analysis.factor import factors, topic
 from analysis.record import StudyManifest
 from analysis.summary import MET, MISSED, Sample, Summary
 from analysis.turn import turn
@@ -19,16 +20,19 @@ NEGLIGIBLE: Final = 0.1
 """A difference within this share of the budget does not change a design; a convention of ours."""
 
 
-def fabric_matters(
+def design_matters(
     parts: Sequence[Sample], rows: Sequence[Summary], manifest: StudyManifest
-) -> str:
-    """Whether the fabric does, or a setting where it is all that differs; empty where one design
-    under several conditions is all there is."""
-    where = conditions(manifest)
-    if len(where) > 1 and len({one.design for one in where.values()}) == 1:
-        return ""
-    compared = compare_fabrics(parts, where=where)
-    return _matters(_varied(rows), "fabric", "policy", compared, rows, manifest)
+) -> list[str]:
+    """Whether each key beside the policy does that the alternatives differ in."""
+    found = []
+    for factor in factors([row.fabric for row in rows], manifest):
+        name = topic(factor, [row.facts for row in rows])
+        split = _split(rows, [(factor.rest[row.fabric], row.policy) for row in rows])
+        other = "policy" if len({*factor.rest.values()}) == 1 else "case"
+        compared = compare_fabrics(parts, factor=factor)
+        told = _matters(name, factor.place, other, compared, split, manifest)
+        found.append(told or f"{name}: fewer than two to compare, nothing to say.")
+    return found
 
 
 def policy_matters(
@@ -42,41 +46,35 @@ def policy_matters(
         verb = "makes a small difference" if small else "matters"
         told = turned.text(lambda ps, share: _size(ps, share, manifest))
         return f"Policy {verb}, and which is better depends on the fabric: {told}"
-    return _matters("Policy", "policy", "fabric", compare_policies(parts), rows, manifest)
-
-
-def _varied(rows: Sequence[Summary]) -> str:
-    """What differs between the fabrics: topology, or on one and the same a setting alone."""
-    facts, labels = [row.facts for row in rows], {row.fabric for row in rows}
-    alike = None not in facts and all(each == facts[0] for each in facts)
-    words = {label.partition(" ")[0] for label in labels}
-    return "The setting" if alike and len(labels) > len(words) == 1 else "Topology"
+    cased = any(one.text for one in conditions(manifest).values())
+    split = _split(rows, [row.fabric for row in rows])
+    other = "case" if cased else "fabric"
+    told = _matters("Policy", "with", other, compare_policies(parts), split, manifest)
+    several = len({row.policy for row in rows}) > 1
+    return told or ("Policy: fewer than two to compare, nothing to say." if several else "")
 
 
 def _matters(
-    topic: str,
-    kind: str,
+    name: str,
+    place: str,
     other: str,
     comparison: Comparison,
-    rows: Sequence[Summary],
+    split: str,
     manifest: StudyManifest,
 ) -> str:
-    stands = conditions(manifest)
-    split, cased = _split(rows, kind, stands), any(one.text for one in stands.values())
+    """Whether what is called so matters; empty where there are no two to compare."""
     widest = comparison.widest
     if widest is None:
-        several = len({getattr(row, kind) for row in rows}) > 1
-        return f"{topic}: fewer than two to compare, nothing to say." if several else ""
+        return ""
     span = (
         f"{duration_span(widest.ps)}, {count(widest.seeds, 'common seed')}, "
-        f"mean over {count(widest.over, 'case' if cased else other)}"
+        f"mean over {count(widest.over, other)}"
     )
-    place = "on" if kind == "fabric" else "with"
     size = _size(widest.ps.value, widest.share, manifest)
     limit = manifest.budget_ps or manifest.ttft_ps
     if limit is not None and comparison.bound <= NEGLIGIBLE * limit and not split:
         return (
-            f"{topic} does not matter here: mean hand-offs of any two lie within "
+            f"{name} does not matter here: mean hand-offs of any two lie within "
             f"{_size(comparison.bound, 0.0, manifest)} of each other "
             f"({count(widest.seeds, 'common seed')})."
         )
@@ -84,14 +82,14 @@ def _matters(
         small = limit is not None and widest.ps.value <= NEGLIGIBLE * limit and not split
         verb = "makes a small difference" if small else "matters"
         return (
-            f"{topic} {verb}: the mean hand-off {place} {widest.fast} is {size} shorter than "
+            f"{name} {verb}: the mean hand-off {place} {widest.fast} is {size} shorter than "
             f"{place} {widest.slow} ({span}). {comparison.found} of "
             f"{count(comparison.pairs, 'pair')} differ.{split}"
         )
     if widest.seeds < 2:
-        return f"{topic}: one common seed cannot show a difference; run more seeds.{split}"
+        return f"{name}: one common seed cannot show a difference; run more seeds.{split}"
     return (
-        f"{topic}: no difference found in mean hand-off; the largest, {widest.fast} against "
+        f"{name}: no difference found in mean hand-off; the largest, {widest.fast} against "
         f"{widest.slow}, is {size} and its interval includes zero ({span})"
         f"{more_seeds(widest.more_seeds)}.{split}"
     )
@@ -107,19 +105,14 @@ def _size(ps: float, share: float, manifest: StudyManifest) -> str:
     return f"{duration(ps)} ({percent(ps / limit)} of the {of})"
 
 
-def _split(rows: Sequence[Summary], kind: str, stands: Mapping[str, Condition]) -> str:
-    """A pair of decided alternatives that differ in one thing alone and in the verdict."""
-
-    def held(row: Summary) -> tuple[str, str]:
-        return (row.policy if kind == "fabric" else row.fabric, at(stands, row.fabric).text)
-
-    missed = {held(row): row for row in reversed(rows) if row.verdict == MISSED}
-    for row in rows:
-        peer = missed.get(held(row))
+def _split(rows: Sequence[Summary], rests: Sequence[Hashable]) -> str:
+    """A pair of decided alternatives that differ in the verdict, with the same ``rests``."""
+    pairs = list(zip(rests, rows, strict=True))
+    missed = {rest: row for rest, row in reversed(pairs) if row.verdict == MISSED}
+    for rest, row in pairs:
+        peer = missed.get(rest)
         if row.verdict == MET and peer is not None:
-            mine, theirs = (
-                (row.fabric, peer.fabric) if kind == "fabric" else (row.policy, peer.policy)
-            )
-            where = f"with {row.policy}" if kind == "fabric" else f"on {row.fabric}"
-            return f" {where[0].upper()}{where[1:]}, {mine} passes and {theirs} fails."
+            if row.policy == peer.policy:
+                return f" With {row.policy}, {row.fabric} passes and {peer.fabric} fails."
+            return f" On {row.fabric}, {row.policy} passes and {peer.policy} fails."
     return ""

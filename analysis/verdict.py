@@ -14,7 +14,7 @@ from analysis import backlog, breakeven, decision, loss, lossless, sweep, warmup
 from analysis.choice import choice, cost, nearest
 from analysis.condition import Condition, at, cases, conditions, everywhere, named
 from analysis.interval import needed
-from analysis.matter import fabric_matters, policy_matters
+from analysis.matter import design_matters, policy_matters
 from analysis.record import Cell, Study, StudyManifest
 from analysis.replay import replays
 from analysis.summary import (
@@ -82,7 +82,7 @@ def verdict(
         decision.sentence(asked),
         *sweep.sentences(swept),
         *loss.sentences(hurt),
-        fabric_matters(parts, rows, manifest),
+        *design_matters(parts, rows, manifest),
         policy_matters(parts, rows, manifest),
         *waiting(parts, manifest),
         *breakeven.sentences(parts, manifest),

@@ -8,7 +8,7 @@ then be read for more than it says.
 from collections.abc import Sequence
 
 from analysis.comparison import compare_fabrics, compare_policies, first_tokens
-from analysis.condition import conditions
+from analysis.factor import factors, topic
 from analysis.record import StudyManifest
 from analysis.summary import Sample
 from analysis.wording import count, duration, duration_span, percent
@@ -18,14 +18,19 @@ NOTICED = 0.1
 
 
 def waiting(parts: Sequence[Sample], study: StudyManifest) -> list[str]:
-    """A sentence for fabrics and one for policies whose mean TTFT is found to differ.
+    """A sentence for each key that is compared whose values are found to differ in mean TTFT.
 
     Told is the pair with the largest difference found, where that exceeds `NOTICED` of the TTFT
     objective, or without one of the longer mean.
     """
     lines = []
-    for topic, place, compared in (
-        ("Topology", "on", compare_fabrics(parts, first_tokens, conditions(study))),
+    facts = [cell.manifest.facts for part in parts for cell in part.cells]
+    asked = [
+        (topic(one, facts), one.place, compare_fabrics(parts, first_tokens, one))
+        for one in factors([part.fabric for part in parts], study)
+    ]
+    for name, place, compared in (
+        *asked,
         ("Policy", "with", compare_policies(parts, first_tokens)),
     ):
         widest = compared.widest
@@ -38,7 +43,7 @@ def waiting(parts: Sequence[Sample], study: StudyManifest) -> list[str]:
         )
         if widest.ps.value > bound:
             lines.append(
-                f"{topic} matters to users' waiting: the mean TTFT {place} {widest.fast} is "
+                f"{name} matters to users' waiting: the mean TTFT {place} {widest.fast} is "
                 f"{duration(widest.ps.value)} ({percent(widest.share)}) shorter than {place} "
                 f"{widest.slow} ({duration_span(widest.ps)}, "
                 f"{count(widest.seeds, 'common seed')}), of requests that finished."

@@ -175,6 +175,28 @@ def test_one_fabric_under_several_settings_is_not_called_a_topology(
     assert "Topology does not matter here" in text
 
 
+def test_each_key_that_is_compared_is_told_of_by_pairs_that_differ_in_it_alone(
+    make_rows: Callable[..., Cell], make_question: Ask
+) -> None:
+    times = {("fast", "pfc"): 1.0, ("fast", "no pfc"): 1.2, ("slow", "pfc"): 4.0}
+    times["slow", "no pfc"] = 4.2
+    varied = {
+        f"tree {nic} {pfc}": {"fabric": "tree", "fabric.nic": nic, "network.discipline": pfc}
+        for nic, pfc in times
+    }
+    ask = make_question(fabrics=list(varied), varied=varied)
+    parts = [
+        constant(label, "p", (time, time * 1.01, time * 0.99), make_rows, ask)
+        for label, time in zip(varied, times.values(), strict=True)
+    ]
+    text = said([row(part.fabric, "p", MET, 5) for part in parts], ask, parts)
+    assert "`fabric.nic` matters: the mean hand-off with fast is 3 ms" in text
+    assert "2 common seeds" not in text
+    assert "mean over 2 cases). 1 of 1 pair differ." in text
+    assert "`network.discipline` does not matter here" in text
+    assert "Topology" not in text
+
+
 def test_a_difference_within_the_noise_is_not_found_and_not_denied(
     make_rows: Callable[..., Cell], make_question: Ask
 ) -> None:
