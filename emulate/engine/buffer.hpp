@@ -95,13 +95,7 @@ public:
     // The last bit of a frame has left.
     void release(std::size_t port, int priority, std::size_t egress, Bytes frame) {
         Group& group = groups_[index(port, priority)];
-        if (!plain(priority)) [[unlikely]] {
-            if (lossless(priority)) {
-                share(port, priority, egress, -frame);
-            } else {
-                queues_[index(egress, priority)] -= frame;
-            }
-        }
+        if (!plain(priority)) [[unlikely]] discount(port, priority, egress, frame);
         if (group.headroom > 0) [[unlikely]] {
             const Bytes from_headroom = std::min(frame, group.headroom);
             group.headroom -= from_headroom;
@@ -173,6 +167,16 @@ private:
         queues_[index(egress, priority)] += frame;
     }
 
+    // This and what counts such frames stand apart, so that the usual way stays short.
+    [[gnu::noinline]] void discount(std::size_t port, int priority, std::size_t egress,
+                                    Bytes frame) {
+        if (lossless(priority)) {
+            share(port, priority, egress, -frame);
+        } else {
+            queues_[index(egress, priority)] -= frame;
+        }
+    }
+
     Bytes limit(std::int64_t alpha_q16) const { return (alpha_q16 * (pool_ - used_)) >> 16; }
 
     // Nobody has to know at which egress its bytes are.
@@ -189,8 +193,8 @@ private:
         return true;
     }
 
-    bool admit_counted(Group& group, std::size_t port, int priority, std::size_t egress,
-                       Bytes frame) {
+    [[gnu::noinline]] bool admit_counted(Group& group, std::size_t port, int priority,
+                                         std::size_t egress, Bytes frame) {
         if (!lossless(priority)) {
             return admit_lossy(group, queues_[index(egress, priority)], frame);
         }

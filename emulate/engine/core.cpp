@@ -21,7 +21,7 @@ Core::Core(FabricSetting fabric, RouteSetting routes, DisciplineSetting discipli
       nodes_(fabric_.is_switch.size()), control_(controls(transport_)),
       observation_(ports_.size()), deadlocks_(ports_.size(), discipline_.deadlock, tick),
       tick_(tick), next_tick_(tick) {
-    shape_wire_ = {transport_.mtu + data_overhead, 0, 0, ack_wire, ack_wire, cnp_wire, 0, 0};
+    kind_wire_ = {transport_.mtu + data_overhead, 0, 0, ack_wire, ack_wire, cnp_wire};
     for (std::size_t n = 0; n < nodes_.size(); ++n) add_node(n);
     classify();
     for (CorePort& port : ports_) port.in.open(arena_);
@@ -92,7 +92,8 @@ void Core::add_port(std::size_t p) {
     port.peer_at_host = fabric_.is_switch[far] == 0;
     port.peer_class = nodes_[far].of;
     port.serialiser = Serialiser(fabric_.rate_bps[p]);
-    port.delay = fabric_.delay[p] + fabric_.latency[index(fabric_.node[p])];
+    const Time delay = fabric_.delay[p] + fabric_.latency[index(fabric_.node[p])];
+    port.delay_key = static_cast<std::uint64_t>(delay) << stamp_shift;
     rest.marker = Marker(discipline_.kmin[p], discipline_.kmax[p], discipline_.pmax_q32[p]);
     (discipline_.mark_at_dequeue ? port.unmarked : port.unmarked_behind) = never;
     (discipline_.mark_at_dequeue ? port.unmarked_behind : port.unmarked) = rest.marker.unmarked();
@@ -120,7 +121,7 @@ void Core::add_port(std::size_t p) {
     rest.credit_flight = fabric_.delay[p] + port.serialiser.duration(credit_wire);
     const bool whole = (port.odd & heralded) == 0;
     Time least =
-        std::min(port.serialiser.duration(whole ? least_wire : header_wire) + port.delay,
+        std::min(port.serialiser.duration(whole ? least_wire : header_wire) + delay,
                  port.serialiser.duration(pause_wire) + rest.pause_flight);
     if (by_credits()) least = std::min(least, rest.credit_flight);
     const std::uint64_t ahead = static_cast<std::uint64_t>(std::min(least, farthest)) << stamp_shift;

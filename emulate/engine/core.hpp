@@ -167,8 +167,11 @@ private:
     void visit_host(Worker& worker, CoreNode& node, std::uint64_t limit);
 
     // A port (core_port.cpp).
-    template <bool plain = false>
-    void start(Worker& worker, CorePort& port, Frame frame, Bytes wire, std::uint16_t ingress = 0);
+    template <bool plain, bool follows = false>
+    void start(Worker& worker, CorePort& port, Frame frame, int priority, Bytes wire,
+               std::uint16_t ingress);
+    void start_any(Worker& worker, CorePort& port, Frame frame, int priority, Bytes wire,
+                   std::uint16_t ingress = 0);
     void heed(CorePort& port);
     void stay_idle(Worker& worker, CorePort& port, bool waiting);
     void leave_idleness(Worker& worker, CorePort& port, Frame frame, Bytes wire);
@@ -178,6 +181,7 @@ private:
     void emptied(CorePort& port, int priority);
     void start_pause(Worker& worker, CorePort& port);
     int finish(CorePort& port);
+    template <bool few = false>
     Frame take_arrival(Worker& worker, CorePort& port);
     void wake(Worker& worker, CorePort& port, std::uint64_t word);
     void announce(Worker& worker, CorePort& port, std::uint64_t head);
@@ -222,6 +226,9 @@ private:
     void tell(Worker& worker, CorePort& port, std::uint64_t word);
 
     // A switch (core_switch.cpp).
+    template <bool few>
+    void visit_ports(Worker& worker, CoreNode& node, std::uint64_t limit);
+    template <bool few>
     void forward(Worker& worker, CoreNode& node, CorePort& in);
     void pass(Worker& worker, CoreNode& node, CorePort& in, Frame frame);
     bool admit(Worker& worker, CoreNode& node, const CorePort& in, int priority,
@@ -238,6 +245,7 @@ private:
     void start_waiting(Worker& worker, CoreNode& node, std::uint64_t limit);
     void catch_up_all(Worker& worker, CoreNode& node);
     void serve(Worker& worker, CorePort& port);
+    template <bool follows>
     void serve_next(Worker& worker, CorePort& port);
     void join_trail(Worker& worker, const CorePort& port, Frame frame);
     void leave_trail(Worker& worker, const CorePort& port, int priority);
@@ -319,7 +327,7 @@ private:
     std::vector<CoreNode> nodes_;
     std::vector<DcqcnSetting> control_;  // of each port
     std::vector<LinkFault> faults_;
-    std::array<Bytes, 8> shape_wire_{};  // 0 for the shapes that have to ask their flow
+    std::array<Bytes, frame_kinds> kind_wire_{};  // 0 for frames that have to ask their flow, or are odd
 
     std::vector<CoreRoute> routes_;  // of each flow, as the next ones
     std::vector<CoreSender> senders_;

@@ -10,10 +10,8 @@ namespace kvfabric {
 
 // The header of the frame that starts is on its way; what is left of the frame follows.
 Frame Core::herald(Worker& worker, CorePort& port, Frame frame) {
-    Frame header = frame;
-    header.head |= header_flag;
-    const Time arrival = worker.now + port.serialiser.duration(header_wire) + port.delay;
-    header.stamp(static_cast<std::uint64_t>(arrival - epoch_));
+    const std::uint64_t left = stamp(worker.now + port.serialiser.duration(header_wire));
+    const Frame header{(left + port.delay_key) | (frame.head & flag_mask) | header_flag, frame.body};
     port.out.push(header.head, header.body, worker.arena);
     if (port.latest <= worker.limit[port.peer_class]) announce(worker, *port.peer, header.head);
     port.latest = header.head;

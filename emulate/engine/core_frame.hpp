@@ -20,19 +20,21 @@ constexpr bool is_data(Shape shape) { return shape <= Shape::last; }
 inline constexpr int stamp_shift = 20;
 inline constexpr std::uint64_t flag_mask = (std::uint64_t{1} << stamp_shift) - 1;
 inline constexpr std::uint64_t marked_flag = 1;
-inline constexpr std::uint64_t lost_flag = 1 << 13;
+// For an ACK, whatever its number.
+inline constexpr std::uint64_t asks_flag = 1 << 7;
+inline constexpr std::uint64_t lost_flag = 1 << 11;
 // On a link to a node that cuts through: only the header; the rest of a frame that has gone on, or
 // whose header is still to come.
-inline constexpr std::uint64_t header_flag = 1 << 14;
-inline constexpr std::uint64_t hollow_flag = 1 << 15;
-// For an ACK, whatever its number.
-inline constexpr std::uint64_t asks_flag = 1 << 16;
+inline constexpr std::uint64_t header_flag = 1 << 12;
+inline constexpr std::uint64_t hollow_flag = 1 << 13;
 
 // In the table of paths behind the last port of a path: its flow.
 inline constexpr std::uint32_t path_end = std::uint32_t{1} << 31;
 
+inline constexpr std::size_t frame_kinds = 256;
+
 struct Frame {
-    // Stamp 44, -, asks 1, hollow 1, header 1, lost 1, shape 3, priority 3, attempt 6, marked 1.
+    // Stamp 44, -, priority 3, --, hollow, header, lost, shape 3, asks, attempt 6, marked.
     std::uint64_t head = 0;
     // Sequence (of a last frame: its attempt) 32, step in the table of paths 32.
     std::uint64_t body = 0;
@@ -41,14 +43,17 @@ struct Frame {
     static Frame make(std::uint32_t step, Shape shape, Sequence sequence, std::uint8_t priority,
                       std::uint16_t attempt) {
         if (shape == Shape::last) sequence = attempt;
-        return {std::uint64_t{static_cast<std::uint8_t>(shape)} << 10 |
-                    std::uint64_t{priority} << 7 | (std::uint64_t{attempt} & 63) << 1,
+        return {std::uint64_t{priority} << 16 |
+                    std::uint64_t{static_cast<std::uint8_t>(shape)} << 8 |
+                    (std::uint64_t{attempt} & 63) << 1,
                 std::uint64_t{sequence} << 32 | step};
     }
 
     std::uint64_t stamp() const { return head >> stamp_shift; }
-    Shape shape() const { return static_cast<Shape>(head >> 10 & 7); }
-    int priority() const { return static_cast<int>(head >> 7 & 7); }
+    Shape shape() const { return static_cast<Shape>(head >> 8 & 7); }
+    // Its shape and what is odd about it, below frame_kinds.
+    std::size_t kind() const { return head >> 8 & (frame_kinds - 1); }
+    int priority() const { return static_cast<int>(head >> 16 & 7); }
     std::uint64_t attempt() const { return head >> 1 & 63; }
     bool marked() const { return (head & marked_flag) != 0; }
     bool lost() const { return (head & lost_flag) != 0; }

@@ -174,7 +174,7 @@ void Core::end_post(Worker& worker, CoreNode& node, CorePort& port) {
     if (((nic.lined() | port.backlog) >> priority & 1) == 0) emptied(port, priority);
     arm(node, flow);
     port.heeded = true;
-    start(worker, port, frame, wire);
+    start<false>(worker, port, frame, priority, wire, 0);
 }
 
 [[gnu::noinline]] void Core::send_next(Worker& worker, CoreNode& node, CorePort& port,
@@ -217,7 +217,7 @@ void Core::end_post(Worker& worker, CoreNode& node, CorePort& port) {
         if ((rest.nic.lined() & bit(priority)) == 0) emptied(port, priority);
     }
     port.heeded = port.backlog != 0 || !rest.nic.idle();
-    start(worker, port, frame, wire);
+    start<false>(worker, port, frame, priority, wire, 0);
 }
 
 // The port may be free: what the scheduler picks; of one class, answers go before data.
@@ -247,7 +247,7 @@ void Core::pull(Worker& worker, CoreNode& node, CorePort& port) {
     const std::uint8_t others = port.notify | port.backlog | (port.paused & bit(priority));
     if (!port.busy() && others == 0 && !by_credits() && rest_[port.id].nic.idle()) {
         port.heeded = false;
-        start(worker, port, frame, wire);
+        start<false>(worker, port, frame, priority, wire, 0);
         return;
     }
     wait(worker, port, frame, priority, wire);
@@ -354,7 +354,10 @@ void Core::visit_host(Worker& worker, CoreNode& node, std::uint64_t limit) {
         const EventKind kind = kind_of(next);
         if (kind == EventKind::arrival) {
             const Frame frame = take_arrival(worker, port);
-            if (frame.odd()) [[unlikely]] continue;
+            if (frame.odd()) [[unlikely]] {
+                take_odd(worker, port, frame);
+                continue;
+            }
             if (by_credits()) [[unlikely]] {
                 repay(worker, port, frame.priority(), wire_of(frame));
             }

@@ -22,9 +22,11 @@ struct alignas(64) LeafGroup {
 
     LeafGroup() { keys.fill(idle_key); }
     std::uint64_t least() const {
-        return std::min(
-            std::min(std::min(keys[0], keys[1]), std::min(keys[2], keys[3])),
-            std::min(std::min(keys[4], keys[5]), std::min(keys[6], keys[7])));
+        std::uint64_t first = std::min(std::min(keys[0], keys[1]), std::min(keys[2], keys[3]));
+        std::uint64_t second = std::min(std::min(keys[4], keys[5]), std::min(keys[6], keys[7]));
+        // Side by side: the compiler would compare all eight one after the other.
+        asm("" : "+r"(first), "+r"(second));
+        return std::min(first, second);
     }
 };
 
@@ -34,9 +36,11 @@ public:
     Leaf() = default;
     Leaf(std::uint64_t& key, std::uint64_t* least) : key_(&key), least_(least) {}
 
+    // Few: the node surely has no more than one group.
+    template <bool few = false>
     void set(std::uint64_t key) {
         *key_ = key;
-        if (least_ == nullptr) return;
+        if (few || least_ == nullptr) return;
         const auto group = reinterpret_cast<std::uintptr_t>(key_) & ~(sizeof(LeafGroup) - 1);
         *least_ = reinterpret_cast<const LeafGroup*>(group)->least();
     }

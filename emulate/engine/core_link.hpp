@@ -33,14 +33,13 @@ inline bool Core::delivers_next(Frame frame) const {
     return (to & path_end) == 0 && delivers(ports_[to]);
 }
 
-// What the shape alone tells, 0 if nothing: of the last frame of a flow, for one.
-inline Bytes Core::known_wire(Frame frame) const {
-    return shape_wire_[static_cast<std::size_t>(frame.shape())];
-}
+// What a frame's kind tells, 0 if nothing: of the last frame of a flow, for one, and what is odd.
+inline Bytes Core::known_wire(Frame frame) const { return kind_wire_[frame.kind()]; }
 
 inline Bytes Core::wire_of(Frame frame) const {
     if (const Bytes known = known_wire(frame); known != 0) [[likely]] return known;
     const Shape shape = frame.shape();
+    if (frame.odd() && !is_data(shape)) return kind_wire_[static_cast<std::size_t>(shape)];
     const std::uint32_t flow = flow_of(frame);
     if (shape == Shape::last) return routes_[flow].last_wire;
     return flows_[flow].segment.payload(frame.number()) + data_overhead;
@@ -67,15 +66,18 @@ inline Time Core::serialise(Worker& worker, CorePort& port, Bytes wire) {
 // The port sends a frame: when it arrives, and whether it is lost on the way, is known now.
 // Of a frame at a switch, the ingress is the number of the port that it came in by.
 // Plain: nothing is odd about the port, and the frame is not the last of its flow.
-template <bool plain>
+// Follows: it starts as the one before it leaves.
+template <bool plain, bool follows>
 [[gnu::always_inline]] inline void Core::start(Worker& worker, CorePort& port, Frame frame,
-                                               Bytes wire, std::uint16_t ingress) {
+                                               int priority, Bytes wire, std::uint16_t ingress) {
     if (!plain && port.odd != 0) [[unlikely]] leave_idleness(worker, port, frame, wire);
     const Time now = worker.now;
-    const Time end = plain ? port.serialiser.finish(now, wire) : serialise(worker, port, wire);
+    const Time end = follows ? port.serialiser.follow(wire)
+                     : plain ? port.serialiser.finish(now, wire)
+                             : serialise(worker, port, wire);
     const std::uint64_t left = stamp(end);
-    const std::uint64_t arrival = left + (static_cast<std::uint64_t>(port.delay) << stamp_shift);
-    port.serving = static_cast<std::uint8_t>(frame.priority());
+    const std::uint64_t arrival = left + port.delay_key;
+    port.serving = static_cast<std::uint8_t>(priority);
     port.serving_ingress = ingress;
     port.serving_wire = static_cast<std::uint32_t>(wire);
     port.began = now;
@@ -163,11 +165,11 @@ inline void Core::emptied(CorePort& port, int priority) {
     }
 }
 
+template <bool few>
 [[gnu::always_inline]] inline Frame Core::take_arrival(Worker& worker, CorePort& port) {
     const Frame frame = port.in.pop();
     port.arrival_key = arrival_key(port, port.in.peek(worker.arena));
-    port.refresh();
-    if (frame.odd()) [[unlikely]] take_odd(worker, port, frame);
+    port.refresh<few>();
     return frame;
 }
 

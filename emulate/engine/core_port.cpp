@@ -45,6 +45,12 @@ void Core::handle(Worker& worker, CoreNode& node, CorePort& port, EventKind kind
     }
 }
 
+// A frame starts, whatever it is and however its port is.
+void Core::start_any(Worker& worker, CorePort& port, Frame frame, int priority, Bytes wire,
+                     std::uint16_t ingress) {
+    start<false>(worker, port, frame, priority, wire, ingress);
+}
+
 // The port may be free.
 void Core::look(Worker& worker, CoreNode& node, CorePort& port) {
     if (node.is_host) {

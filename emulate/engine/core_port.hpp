@@ -73,7 +73,7 @@ struct alignas(64) CorePort : PortGate {
     std::uint8_t backlog = 0;   // priorities with waiting frames
     std::uint64_t sent_key = idle_key;  // of the frame in service, idle_key: it sends nothing
     Serialiser serialiser;
-    Time delay = 0;  // propagation and, at a switch, the pipeline
+    std::uint64_t delay_key = 0;  // propagation and, at a switch, the pipeline, as a key
     Bytes waiting = 0;
     Time busy_time = 0;  // of what has started, up to its end
     FlightWriter out;
@@ -112,7 +112,10 @@ struct alignas(64) CorePort : PortGate {
     bool engaged() const { return busy() && heeded; }
     bool serving_at(Time now) const { return busy() && !left_by(now); }
     bool left_by(Time now) const { return busy() && !heeded && serialiser.end() <= now; }
-    void refresh() { leaf.set(std::min(arrival_key, sent_key | (std::uint64_t{heeded} - 1))); }
+    template <bool few = false>
+    void refresh() {
+        leaf.set<few>(std::min(arrival_key, sent_key | (std::uint64_t{heeded} - 1)));
+    }
 };
 
 static_assert(sizeof(CorePort) <= 256);

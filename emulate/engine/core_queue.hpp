@@ -14,6 +14,7 @@ struct Waited {
     Frame frame;
     Bytes wire;
     Bytes behind;
+    bool usual;  // its kind tells all about it
 };
 
 class FrameQueue {
@@ -26,7 +27,7 @@ public:
     }
 
     // The arena outlives the queue.
-    void push(Frame frame, Arena& arena) {
+    [[gnu::always_inline]] void push(Frame frame, Arena& arena) {
         if (count_ == size_) [[unlikely]] grow(arena);
         frames_[(first_ + count_) & mask_] = frame;
         ++count_;
@@ -44,7 +45,7 @@ public:
     Bytes wire = 0;  // of all that wait
 
 private:
-    void grow(Arena& arena) {
+    [[gnu::noinline]] void grow(Arena& arena) {
         const std::uint32_t size = size_ == 0 ? 4 : size_ * 2;
         auto* const frames = static_cast<Frame*>(arena.take(size * sizeof(Frame)));
         std::uninitialized_default_construct_n(frames, size);

@@ -16,14 +16,16 @@ namespace kvfabric {
 
 // The last bit of a frame is in, or the header of one that can go on at once. Most frames are
 // whole, fit surely, and leave by a port that nothing stops.
+template <bool few>
 [[gnu::always_inline]] inline void Core::forward(Worker& worker, CoreNode& node, CorePort& in) {
-    Frame frame = take_arrival(worker, in);
-    if (frame.odd()) [[unlikely]] {
-        if (goes_on(worker, in, frame)) pass(worker, node, in, frame);
+    Frame frame = take_arrival<few>(worker, in);
+    const Bytes wire = known_wire(frame);
+    if (wire == 0) [[unlikely]] {
+        if (frame.odd()) take_odd(worker, in, frame);
+        if (!frame.odd() || goes_on(worker, in, frame)) pass(worker, node, in, frame);
         return;
     }
-    const Bytes wire = known_wire(frame);
-    if (wire == 0 || in.stopping != 0) [[unlikely]] {
+    if (in.stopping != 0) [[unlikely]] {
         pass(worker, node, in, frame);
         return;
     }
@@ -43,7 +45,7 @@ namespace kvfabric {
         enqueue(worker, node, out, frame, priority, wire);
     } else {
         if (out.most_waiting < wire) [[unlikely]] out.most_waiting = wire;
-        start<true>(worker, out, frame, wire, in.local);
+        start<true>(worker, out, frame, priority, wire, in.local);
     }
 }
 
@@ -100,7 +102,7 @@ void Core::pass(Worker& worker, CoreNode& node, CorePort& in, Frame frame) {
     if (at_once) {
         // Stopped frames wait on when it has left.
         if (out.backlog != 0) node.line(out.local);
-        start(worker, out, frame, wire, in.local);
+        start_any(worker, out, frame, priority, wire, in.local);
     } else if (!out.busy()) {
         serve(worker, out);
     }
@@ -151,16 +153,18 @@ void Core::join_stopped(Worker& worker, CoreNode& node, CorePort& port, int prio
                                                    int priority) {
     FrameQueue& queue = port.queues[priority];
     const Frame frame = queue.pop();
-    const Bytes wire = wire_of(frame);
+    Bytes wire = known_wire(frame);
+    const bool usual = wire != 0;
+    if (!usual) [[unlikely]] wire = wire_of(frame);
     record(port);
     queue.wire -= wire;
     port.waiting -= wire;
-    if (frame.shape() == Shape::last) [[unlikely]] leave_trail(worker, port, priority);
+    if (!usual && frame.shape() == Shape::last) [[unlikely]] leave_trail(worker, port, priority);
     if (queue.empty()) {
         port.backlog &= static_cast<std::uint8_t>(~bit(priority));
         emptied(port, priority);
     }
-    return {frame, wire, queue.wire};
+    return {frame, wire, queue.wire, usual};
 }
 
 // At all ports, before the present event.
@@ -171,10 +175,13 @@ void Core::catch_up_all(Worker& worker, CoreNode& node) {
 }
 
 // The port may be free: pause frames first, then what the scheduler picks.
-void Core::serve(Worker& worker, CorePort& port) { serve_next(worker, port); }
+void Core::serve(Worker& worker, CorePort& port) {
+    if (!port.busy()) serve_next<false>(worker, port);
+}
 
+// Follows: it is free since a frame leaves at this instant.
+template <bool follows>
 [[gnu::always_inline]] inline void Core::serve_next(Worker& worker, CorePort& port) {
-    if (port.busy()) return;
     if (port.notify != 0) {
         start_pause(worker, port);
         return;
@@ -191,15 +198,15 @@ void Core::serve(Worker& worker, CorePort& port) { serve_next(worker, port); }
         priority = rest_[port.id].scheduler.pick(
             eligible, [&](int p) { return wire_of(port.queues[p].front()); });
     }
-    auto [frame, wire, behind] = dequeue(worker, port, priority);
+    auto [frame, wire, behind, usual] = dequeue(worker, port, priority);
     if (behind > port.unmarked_behind && is_data(frame.shape())) [[unlikely]] {
         frame = mark(worker, port, frame, behind);
     }
     const auto ingress = static_cast<std::uint16_t>(frame.stamp());
-    if (port.odd == 0 && frame.shape() != Shape::last) [[likely]] {
-        start<true>(worker, port, frame, wire, ingress);
+    if (usual && port.odd == 0) [[likely]] {
+        start<true, follows>(worker, port, frame, priority, wire, ingress);
     } else {
-        start(worker, port, frame, wire, ingress);
+        start_any(worker, port, frame, priority, wire, ingress);
     }
 }
 
@@ -209,7 +216,7 @@ void Core::replay(Worker& worker, CoreNode& node, CorePort& port, std::uint64_t 
     do {
         worker.now = port.serialiser.end();
         let_go(node, port);
-        serve_next(worker, port);
+        serve_next<true>(worker, port);
     } while (port.sent_key < bound);
     worker.now = now;
 }
@@ -248,7 +255,7 @@ void Core::bark(Worker& worker, CoreNode& node, CorePort& port, int priority) {
     rest.watch_due &= static_cast<std::uint8_t>(~bit(priority));
     if (rest.watchdogs[slot(priority)].expire(worker.now) == Watchdog::Verdict::drop) {
         while (!port.queues[priority].empty()) {
-            const auto [frame, wire, behind] = dequeue(worker, port, priority);
+            const auto [frame, wire, behind, usual] = dequeue(worker, port, priority);
             depart(worker, node, port, priority, static_cast<std::uint16_t>(frame.stamp()), wire);
             drop(worker, port, frame, wire, Cause::watchdog, 1 + port.id);
         }
@@ -288,29 +295,44 @@ void Core::drop(Worker& worker, CorePort& port, Frame frame, Bytes wire, Cause c
 }
 
 void Core::visit_switch(Worker& worker, CoreNode& node, std::uint64_t limit) {
-    const LeafGroup* const few = node.leaves.few();
-    for (;;) {
-        const std::uint64_t next =
-            std::min(few != nullptr ? few->least() : node.leaves.least(), node.rare_key);
-        if (next >= limit) break;
-        worker.key = next;
-        worker.now = time_of(next);
-        CorePort& port = node.ports[next & local_mask];
-        const EventKind kind = kind_of(next);
-        if (kind == EventKind::arrival) {
-            forward(worker, node, port);
-        } else if (kind == EventKind::sent) {
-            if (const int priority = finish(port); priority < 8) {
-                depart(worker, node, port, priority, port.serving_ingress, port.serving_wire);
-            }
-            serve(worker, port);
-            if (!port.busy() || !port.heeded) port.refresh();
-        } else {
-            handle(worker, node, port, kind);
-        }
+    if (node.leaves.few() != nullptr) {
+        visit_ports<true>(worker, node, limit);
+    } else {
+        visit_ports<false>(worker, node, limit);
     }
     start_waiting(worker, node, limit);
     worker.nodes[node.of].set(node.slot, node.next());
+}
+
+// Few: there are two to eight ports.
+template <bool few>
+void Core::visit_ports(Worker& worker, CoreNode& node, std::uint64_t limit) {
+    const LeafGroup* const group = node.leaves.few();
+    const auto begin = [&](std::uint64_t key) -> CorePort& {
+        worker.key = key;
+        worker.now = time_of(key);
+        return node.ports[key & local_mask];
+    };
+    for (;;) {
+        const std::uint64_t next = few ? group->least() : node.leaves.least();
+        if (node.rare_key < next) [[unlikely]] {
+            const std::uint64_t rare = node.rare_key;
+            if (rare >= limit) break;
+            handle(worker, node, begin(rare), kind_of(rare));
+            continue;
+        }
+        if (next >= limit) break;
+        CorePort& port = begin(next);
+        if (kind_of(next) == EventKind::arrival) {
+            forward<few>(worker, node, port);
+            continue;
+        }
+        if (const int priority = finish(port); priority < 8) {
+            depart(worker, node, port, priority, port.serving_ingress, port.serving_wire);
+        }
+        serve(worker, port);
+        if (!port.busy() || !port.heeded) port.refresh();
+    }
 }
 
 // Starts what follows frames that have left before the limit without an event.

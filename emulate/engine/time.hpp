@@ -41,6 +41,14 @@ public:
         return end_;
     }
 
+    // The same for one that starts as the frame before it leaves.
+    Time follow(Bytes wire) {
+        const std::int64_t total = wire * per_byte_ + rest_;
+        rest_ = total & ((1 << fraction_bits) - 1);
+        end_ += total >> fraction_bits;
+        return end_;
+    }
+
     // When the last frame left, or is due to leave.
     Time end() const { return end_; }
 
