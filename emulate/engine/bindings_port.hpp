@@ -8,7 +8,7 @@
 namespace kvfabric {
 
 template <typename Engine>
-nb::dict observe(const Engine& engine) {
+nb::dict observe(Engine& engine) {
     const LinkState& state = engine.latched();
     nb::dict table;
     table["queued_bytes"] = array_of(state.queued);

@@ -1,3 +1,5 @@
+#include <numeric>
+
 #include "core_link.hpp"
 
 namespace kvfabric {
@@ -38,7 +40,11 @@ Core::Core(FabricSetting fabric, RouteSetting routes, DisciplineSetting discipli
     latched_.queued.assign(ports_.size(), 0);
     latched_.paused.assign(ports_.size(), 0);
     latched_.utilisation.assign(ports_.size(), 0.0);
-    busy_at_tick_.assign(ports_.size(), 0);
+    at_tick_.resize(ports_.size());
+    if (by_credits()) {
+        stoppable_.resize(ports_.size());
+        std::iota(stoppable_.begin(), stoppable_.end(), 0u);
+    }
     befall(faults);
 }
 
@@ -235,9 +241,23 @@ std::int64_t Core::rate_bps(std::size_t flow) {
     return sender.rate.rate_at(control_[sender.port], sender.done < 0 ? now_ : sender.done);
 }
 
+void Core::record_all() {
+    for (CorePort& port : ports_) record(port);
+}
+
+const LinkState& Core::latched() {
+    record_all();
+    for (std::size_t p = 0; p < ports_.size(); ++p) {
+        latched_.queued[p] = at_tick_[p].waiting;
+        latched_.utilisation[p] =
+            static_cast<double>(at_tick_[p].sent) / static_cast<double>(tick_);
+    }
+    return latched_;
+}
+
 const Observation& Core::observation() {
     align();
-    for (const CorePort& port : ports_) observation_.queues[port.id].hold(port.waiting, ticks_);
+    record_all();
     return observation_;
 }
 

@@ -50,7 +50,7 @@ public:
     Time advance(Time until);
 
     const std::vector<std::uint32_t>& completed() const { return completed_; }
-    const LinkState& latched() const { return latched_; }
+    const LinkState& latched();
     Time now() const { return now_; }
     std::int64_t ticks() const { return ticks_; }
 
@@ -159,7 +159,7 @@ private:
     Worker& worker_of(const CoreNode& node) { return *workers_[node.worker]; }
     void rebase(Time epoch);
     void latch_until(Time limit);
-    void latch(Time tick);
+    void latch_stopped();
     void gather();
 
     // What a visit does (core_switch.cpp, core_host.cpp).
@@ -177,6 +177,7 @@ private:
     void leave_idleness(Worker& worker, CorePort& port, Frame frame, Bytes wire);
     void record(CorePort& port);
     void record_ticks(CorePort& port);
+    void record_all();
     void wait(Worker& worker, CorePort& port, Frame frame, int priority, Bytes wire);
     void emptied(CorePort& port, int priority);
     void start_pause(Worker& worker, CorePort& port);
@@ -353,8 +354,10 @@ private:
     Time tick_ = 0;
     Time next_tick_ = 0;
     std::int64_t ticks_ = 0;  // that have passed
-    LinkState latched_;
-    std::vector<Time> busy_at_tick_;
+    LinkState latched_;  // of ports that are looked at, up to date; of all when asked for
+    std::vector<PortTick> at_tick_;  // of each port
+    std::vector<std::uint32_t> stoppable_;  // ports that have ever been stopped, in order
+    std::vector<std::uint32_t> stopped_;    // those that were at the last tick, in order
 };
 
 }  // namespace kvfabric

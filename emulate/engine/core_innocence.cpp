@@ -7,8 +7,7 @@ namespace kvfabric {
 
 // So many ticks see what is latched.
 void Core::watch_stopped(std::int64_t ticks) {
-    for (std::size_t p = 0; p < ports_.size(); ++p) {
-        if (latched_.paused[p] == 0) continue;
+    for (const std::uint32_t p : stopped_) {
         const CorePort& port = ports_[p];
         unsigned classes = latched_.paused[p] & port.backlog;
         for (; classes != 0; classes &= classes - 1) {

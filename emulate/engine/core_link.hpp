@@ -70,6 +70,7 @@ inline Time Core::serialise(Worker& worker, CorePort& port, Bytes wire) {
 template <bool plain, bool follows>
 [[gnu::always_inline]] inline void Core::start(Worker& worker, CorePort& port, Frame frame,
                                                int priority, Bytes wire, std::uint16_t ingress) {
+    if (!plain) record(port);
     if (!plain && port.odd != 0) [[unlikely]] leave_idleness(worker, port, frame, wire);
     const Time now = worker.now;
     const Time end = follows ? port.serialiser.follow(wire)
@@ -125,7 +126,7 @@ inline void Core::heed(CorePort& port) {
     port.refresh();
 }
 
-// What has waited up to now is recorded before it changes.
+// What waits and what has been sent is recorded before it changes.
 [[gnu::always_inline]] inline void Core::record(CorePort& port) {
     if (port.seen != ticks_) [[unlikely]] record_ticks(port);
 }

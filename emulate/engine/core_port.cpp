@@ -61,10 +61,15 @@ void Core::look(Worker& worker, CoreNode& node, CorePort& port) {
     }
 }
 
-// The ticks that have passed since what waits was recorded.
+// The ticks that have passed since the port changed. Of those all but the first saw it as it is.
 void Core::record_ticks(CorePort& port) {
-    port.seen = ticks_;
     observation_.queues[port.id].hold(port.waiting, ticks_);
+    PortTick& at = at_tick_[port.id];
+    const auto busy = [&](Time tick) { return port.busy_time - port.busy_after(tick); };
+    const Time last = ticks_ * tick_;
+    const Time before = port.seen == ticks_ - 1 ? at.busy : busy(last - tick_);
+    at = {port.waiting, busy(last), busy(last) - before};
+    port.seen = ticks_;
 }
 
 // Another worker's port is told of when this phase is over.
@@ -115,6 +120,7 @@ void Core::leave_idleness(Worker& worker, CorePort& port, Frame frame, Bytes wir
 // One frame tells the present state of every class that changed or is due.
 void Core::start_pause(Worker& worker, CorePort& port) {
     CorePortRest& rest = rest_[port.id];
+    record(port);
     const Time end = serialise(worker, port, pause_wire);
     port.sent_key = key(end, EventKind::sent, port.local);
     port.serving_wire = static_cast<std::uint32_t>(pause_wire);
@@ -162,6 +168,7 @@ void Core::obey(Worker& worker, CoreNode& node, CorePort& port) {
         if ((stopped & bit(priority)) != 0) {
             if (!receiver.paused()) rest.still[slot(priority)] = worker.now;
             receiver.stop(worker.now, rest.pause);
+            if (port.once_stopped == 0) worker.stoppable.push_back(port.id);
             port.once_stopped |= bit(priority);
             port.paused |= bit(priority);
             rest.watchdogs[slot(priority)].stopped(worker.now);

@@ -96,7 +96,7 @@ struct alignas(64) CorePort : PortGate {
     Time began = 0;
 
     Bytes most_waiting = 0;
-    std::int64_t seen = 0;  // ticks for which what waits has been recorded
+    std::int64_t seen = 0;  // ticks for which what waits and has been sent is recorded
     Bytes sent_bytes = 0;  // of what has started
     std::int64_t sent_packets = 0;
     Bytes unmarked = 0;  // no longer queue than this is ever marked, on coming and
@@ -119,6 +119,13 @@ struct alignas(64) CorePort : PortGate {
 };
 
 static_assert(sizeof(CorePort) <= 256);
+
+// A port at the last tick for which it has been looked at.
+struct PortTick {
+    Bytes waiting = 0;
+    Time busy = 0;  // in all
+    Time sent = 0;  // of that, since the tick before
+};
 
 // What a port needs for pauses, for choosing among classes and for what is rare.
 struct CorePortRest {

@@ -1,5 +1,7 @@
 // Time in the fast core: spans, ticks, and the epoch that keys count from.
-#include "core.hpp"
+#include <algorithm>
+
+#include "core_link.hpp"
 
 namespace kvfabric {
 
@@ -311,34 +313,35 @@ void Core::gather() {
     }
 }
 
-// Latches the last tick at most limit. Only the state before that instant's events counts; when
-// several ticks have passed without an event, the one before the last gives the time base.
+// The ticks up to the last one at most limit are over. Only the state before that instant's events
+// counts: a port records it before it changes, and at once only what is stopped is looked at.
 void Core::latch_until(Time limit) {
     if (tick_ == 0) return;
     gather();
     const Time last = limit / tick_ * tick_;
-    if (last > next_tick_) latch(last - tick_);
-    latch(last);
+    latch_stopped();
     watch_stopped(last / tick_ - ticks_);
-    deadlocks_.look(Queues{*this}, latched_.paused, next_tick_, last);
+    deadlocks_.look(Queues{*this}, stopped_, latched_.paused, next_tick_, last);
     next_tick_ = last + tick_;
     ticks_ = last / tick_;
 }
 
-void Core::latch(Time tick) {
-    for (std::size_t p = 0; p < ports_.size(); ++p) {
-        const CorePort& port = ports_[p];
-        const Time busy = port.busy_time - port.busy_after(tick);
-        latched_.queued[p] = port.waiting;
-        latched_.paused[p] = port.paused;
+void Core::latch_stopped() {
+    const auto known = static_cast<std::ptrdiff_t>(stoppable_.size());
+    for (const auto& worker : workers_) {
+        stoppable_.insert(stoppable_.end(), worker->stoppable.begin(), worker->stoppable.end());
+        worker->stoppable.clear();
+    }
+    std::sort(stoppable_.begin() + known, stoppable_.end());
+    std::inplace_merge(stoppable_.begin(), stoppable_.begin() + known, stoppable_.end());
+    stopped_.clear();
+    for (const std::uint32_t p : stoppable_) {
+        std::uint8_t stopped = ports_[p].paused;
         for (int lane = 0; by_credits() && lane < 8; ++lane) {
-            if (rest_[p].credits[static_cast<std::size_t>(lane)].stalled()) {
-                latched_.paused[p] |= static_cast<std::uint8_t>(1 << lane);
-            }
+            if (rest_[p].credits[slot(lane)].stalled()) stopped |= bit(lane);
         }
-        latched_.utilisation[p] =
-            static_cast<double>(busy - busy_at_tick_[p]) / static_cast<double>(tick_);
-        busy_at_tick_[p] = busy;
+        latched_.paused[p] = stopped;
+        if (stopped != 0) stopped_.push_back(p);
     }
 }
 

@@ -45,6 +45,7 @@ template <bool few>
         enqueue(worker, node, out, frame, priority, wire);
     } else {
         if (out.most_waiting < wire) [[unlikely]] out.most_waiting = wire;
+        record(out);
         start<true>(worker, out, frame, priority, wire, in.local);
     }
 }

@@ -52,6 +52,7 @@ struct alignas(64) Worker {
     std::vector<FlowFact> facts;
     std::vector<FlowMark> marks;  // of each flow
     std::vector<StopFact> stops;
+    std::vector<std::uint32_t> stoppable;  // ports that have been stopped for the first time
     std::vector<std::uint64_t> words;  // of credits, at one port and instant
     Arena arena;
     Trail trail;

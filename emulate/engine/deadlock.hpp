@@ -75,13 +75,12 @@ public:
     const std::vector<Deadlock>& found() const { return found_; }
 
     // Nothing has happened between the ticks first and last; stopped has the priorities of each
-    // port that its peer stops.
+    // port that its peer stops, and ports has those where there are any, in order.
     template <typename Queues>
-    void look(const Queues& queues, const std::vector<std::uint8_t>& stopped, Time first,
-              Time last) {
+    void look(const Queues& queues, const std::vector<std::uint32_t>& ports,
+              const std::vector<std::uint8_t>& stopped, Time first, Time last) {
         std::vector<Stuck> stuck;
-        for (std::uint32_t port = 0; port < stopped.size(); ++port) {
-            if (stopped[port] == 0) continue;
+        for (const std::uint32_t port : ports) {
             unsigned left = stopped[port] & queues.waiting(port) & ~told_[port];
             for (; left != 0; left &= left - 1) {
                 const auto priority = static_cast<std::uint8_t>(std::countr_zero(left));

@@ -43,8 +43,12 @@ void Reference::handle_own(const Event& event) {
 }
 
 void Reference::ticked(Time first, Time last) {
-    watch_stopped(last / tick_ - ticks_);
-    deadlocks_.look(Queues{*this}, latched_.paused, first, last);
+    std::vector<std::uint32_t> stopped;
+    for (std::uint32_t p = 0; p < ports_.size(); ++p) {
+        if (latched_.paused[p] != 0) stopped.push_back(p);
+    }
+    watch_stopped(stopped, last / tick_ - ticks_);
+    deadlocks_.look(Queues{*this}, stopped, latched_.paused, first, last);
 }
 
 // The header of the next frame in flight is in: it goes on at once, or waits for its last bit.

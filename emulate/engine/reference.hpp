@@ -65,7 +65,7 @@ private:
     void drained(std::uint32_t port);
 
     // What stands behind stops (reference_innocence.cpp).
-    void watch_stopped(std::int64_t ticks);
+    void watch_stopped(const std::vector<std::uint32_t>& stopped, std::int64_t ticks);
     Standing standing(std::uint32_t port, int priority) const;
     std::uint32_t fullest(std::uint32_t ingress, int priority) const;
 

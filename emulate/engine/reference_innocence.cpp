@@ -6,8 +6,8 @@
 namespace kvfabric {
 
 // So many ticks see what is latched.
-void Reference::watch_stopped(std::int64_t ticks) {
-    for (std::uint32_t p = 0; p < ports_.size(); ++p) {
+void Reference::watch_stopped(const std::vector<std::uint32_t>& stopped, std::int64_t ticks) {
+    for (const std::uint32_t p : stopped) {
         unsigned classes = latched_.paused[p] & ports_[p].backlog;
         for (; classes != 0; classes &= classes - 1) {
             const int priority = std::countr_zero(classes);

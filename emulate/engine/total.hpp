@@ -42,6 +42,8 @@ inline Totals& operator+=(Totals& all, const Totals& some) {
     return all;
 }
 
+// What is known of every port at the last tick: what waited before that instant's events, the
+// priorities that were stopped, and the share of the time since the tick before in which it sent.
 struct LinkState {
     std::vector<Bytes> queued;
     std::vector<std::uint8_t> paused;
