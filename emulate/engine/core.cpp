@@ -94,6 +94,7 @@ void Core::add_port(std::size_t p) {
     port.peer = &ports_[peer];
     port.queues = &queues_[p * 8];
     port.local = static_cast<std::uint16_t>(p - node.first);
+    port.of = node.of;
     port.leaf = node.leaves.leaf(port.local);
     port.peer_at_host = fabric_.is_switch[far] == 0;
     port.peer_class = nodes_[far].of;

@@ -74,31 +74,29 @@ void Core::record_ticks(CorePort& port) {
 
 // Another worker's port is told of when this phase is over.
 void Core::tell_other(Worker& worker, CorePort& port, std::uint64_t word) {
-    const CoreNode& at = nodes_[port.node];
-    worker.woken[worker.phase][at.worker].push_back(&port);
-    std::uint64_t& least = worker.woken_least[at.of];
+    worker.woken[worker.phase][port.worker].push_back(&port);
+    std::uint64_t& least = worker.woken_least[port.of];
     least = std::min(least, word & ~flag_mask);
 }
 
 // A frame is on its way to a port, which may know of none.
 void Core::announce(Worker& worker, CorePort& port, std::uint64_t head) {
-    CoreNode& node = nodes_[port.node];
-    if (node.worker != worker.index) {
+    if (port.worker != worker.index) {
         tell_other(worker, port, head);
     } else if (idle(port.arrival_key)) {
         port.arrival_key = arrival_key(port, head);
         port.refresh();
-        worker.nodes[node.of].lower(node.slot, port.arrival_key);
+        worker.nodes[port.of].lower(port.slot, port.arrival_key);
     }
 }
 
 // Something is on its way to a port: its next events follow from what is in flight.
 void Core::wake(Worker& worker, CorePort& port, std::uint64_t word) {
-    CoreNode& node = nodes_[port.node];
-    if (node.worker != worker.index) {
+    if (port.worker != worker.index) {
         tell_other(worker, port, word);
         return;
     }
+    CoreNode& node = nodes_[port.node];
     if (const std::uint64_t head = port.in.peek(worker.arena); head != flight_empty) {
         port.arrival_key = arrival_key(port, head);
         port.refresh();

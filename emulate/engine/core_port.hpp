@@ -58,41 +58,42 @@ struct alignas(4) PortGate {
     bool plain() const { return std::bit_cast<std::uint32_t>(*this) == 0; }
 };
 
-struct alignas(64) CorePort : PortGate {
-    // What comes in.
+// What comes in by a port, and when something happens there next: all that an arrival has to know.
+struct alignas(64) PortEntry {
     std::uint64_t arrival_key = idle_key;
     Leaf leaf;  // its next event, at its node
     FlightReader in;
-    std::uint32_t node = 0;
     std::uint32_t id = 0;
+    std::uint32_t slot = 0;     // of its node, as its worker and class
     std::uint16_t local = 0;    // its number at its node
+    std::uint16_t worker = 0;
+    std::uint8_t of = 0;
     std::uint8_t stopping = 0;  // priorities of which this port has stopped the peer
     std::uint8_t storming = 0;  // priorities stopped whatever the buffer says
+    bool heeded = false;        // the ends of its frames are events
+};
+static_assert(sizeof(PortEntry) == 64);
 
-    // What goes out.
+// Behind it stands what goes out.
+struct CorePort : PortEntry, PortGate {
     std::uint8_t backlog = 0;   // priorities with waiting frames
+    std::uint8_t serving = 8;   // of the frame in service its priority, 8 for none or a pause frame
+    bool shared = false;        // its scheduler has had a choice
+    std::uint8_t once_stopped = 0;  // priorities that the peer has ever stopped, all by credits
     std::uint64_t sent_key = idle_key;  // of the frame in service, idle_key: it sends nothing
     Serialiser serialiser;
     std::uint64_t delay_key = 0;  // propagation and, at a switch, the pipeline, as a key
     Bytes waiting = 0;
     Time busy_time = 0;  // of what has started, up to its end
+
     FlightWriter out;
     std::uint64_t latest = 0;  // first word of the last frame that started
     CorePort* peer = nullptr;
     FrameQueue* queues = nullptr;  // of its priorities
-
     bool peer_at_host = false;
     std::uint8_t peer_class = 0;
-    bool heeded = false;       // the ends of its frames are events
-    bool shared = false;       // its scheduler has had a choice
-    std::uint8_t once_stopped = 0;  // priorities that the peer has ever stopped, all by credits
-    std::uint32_t watchers = 0;  // stopped groups that wait for the ends of its frames
-
-    // The frame in service.
-    std::uint8_t serving = 8;  // its priority, 8 for none or a pause frame
     std::uint16_t serving_ingress = 0;
     std::uint32_t serving_wire = 0;
-    std::uint32_t serving_flow = no_flow;  // of data at a host
     Time began = 0;
 
     Bytes most_waiting = 0;
@@ -101,7 +102,11 @@ struct alignas(64) CorePort : PortGate {
     std::int64_t sent_packets = 0;
     Bytes unmarked = 0;  // no longer queue than this is ever marked, on coming and
     Bytes unmarked_behind = 0;  // on leaving
+    std::uint32_t serving_flow = no_flow;  // of data at a host
+    std::uint32_t node = 0;
+    std::uint32_t watchers = 0;  // stopped groups that wait for the ends of its frames
 
+    const PortGate* exit() const { return this; }
     // Also true when the frame has left, and nobody has had to know yet.
     bool busy() const { return sent_key != idle_key; }
     // Of what has started, what is still to come after the events of this instant.
@@ -114,11 +119,12 @@ struct alignas(64) CorePort : PortGate {
     bool left_by(Time now) const { return busy() && !heeded && serialiser.end() <= now; }
     template <bool few = false>
     void refresh() {
-        leaf.set<few>(std::min(arrival_key, sent_key | (std::uint64_t{heeded} - 1)));
+        leaf.set<few>(heeded ? std::min(arrival_key, sent_key) : arrival_key);
     }
 };
 
 static_assert(sizeof(CorePort) <= 256);
+inline constexpr std::size_t port_exit = sizeof(CorePort) - sizeof(PortEntry);
 
 // A port at the last tick for which it has been looked at.
 struct PortTick {

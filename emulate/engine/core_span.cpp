@@ -196,7 +196,7 @@ void Core::fetch_ahead(Worker& worker, std::size_t visit, std::uint64_t limit) c
     };
     const auto step = [&](const CorePort& port) { return &paths_[frame(port).step()]; };
     ahead.list(visit + 5, limit);
-    for (const CorePort* port : ahead.due(visit + 4)) fetch_lines(port, 128);
+    for (const CorePort* port : ahead.due(visit + 4)) fetch_lines(port, sizeof(PortEntry));
     for (const CorePort* port : ahead.due(visit + 3)) fetch_lines(port->in.front(), 80);
     for (const CorePort* port : ahead.due(visit + 2)) {
         if (!frame(*port).hollow()) fetch_lines(step(*port), 4);
@@ -206,7 +206,7 @@ void Core::fetch_ahead(Worker& worker, std::size_t visit, std::uint64_t limit) c
         if (f.hollow()) continue;
         const std::uint32_t to = *step(*port);
         if ((to & path_end) == 0) {
-            fetch_lines(&ports_[to], sizeof(CorePort));
+            fetch_lines(ports_[to].exit(), port_exit);
             continue;
         }
         const std::uint32_t flow = to & ~path_end;
@@ -215,7 +215,7 @@ void Core::fetch_ahead(Worker& worker, std::size_t visit, std::uint64_t limit) c
         } else {
             fetch_lines(&senders_[flow], hot_sender);
         }
-        fetch_lines(&port->sent_key, 192);
+        fetch_lines(port->exit(), port_exit);
         fetch_lines(&rest_[port->id].nic, sizeof(Nic));
     }
     if (ahead.node(visit).is_host) return;

@@ -31,6 +31,10 @@ void Core::share_out(std::uint32_t threads) {
         std::vector<std::uint32_t>& mine = workers_[node.worker]->node[node.of];
         node.slot = static_cast<std::uint32_t>(mine.size());
         mine.push_back(static_cast<std::uint32_t>(&node - nodes_.data()));
+        for (std::uint32_t i = 0; i < node.count; ++i) {
+            node.ports[i].worker = static_cast<std::uint16_t>(node.worker);
+            node.ports[i].slot = node.slot;
+        }
     }
     for (const auto& worker : workers_) {
         for (const NodeClass of : classes) {
