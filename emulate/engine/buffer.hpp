@@ -105,6 +105,11 @@ public:
         group.above -= frame;
     }
 
+    // Asks for the memory of a group.
+    void fetch(std::size_t port, int priority) const {
+        __builtin_prefetch(&groups_[index(port, priority)], 1);
+    }
+
     // After a departure: may the sender of this group go on?
     bool under(std::size_t port, int priority) const {
         const Group& group = groups_[index(port, priority)];

@@ -40,6 +40,9 @@ public:
         return frame;
     }
 
+    // Asks for the memory of the first frame.
+    void fetch() const { fetch_lines(frames_ + first_, sizeof(Frame)); }
+
     std::size_t bytes() const { return size_ * sizeof(Frame); }
 
     Bytes wire = 0;  // of all that wait

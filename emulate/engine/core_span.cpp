@@ -207,6 +207,7 @@ void Core::fetch_ahead(Worker& worker, std::size_t visit, std::uint64_t limit) c
         const std::uint32_t to = *step(*port);
         if ((to & path_end) == 0) {
             fetch_lines(ports_[to].exit(), port_exit);
+            fetch_lines(&queues_[to * 8 + slot(f.priority())], sizeof(FrameQueue));
             continue;
         }
         const std::uint32_t flow = to & ~path_end;
@@ -223,7 +224,10 @@ void Core::fetch_ahead(Worker& worker, std::size_t visit, std::uint64_t limit) c
         const Frame f = frame(*port);
         if (f.hollow()) continue;
         const CorePort& to = ports_[*step(*port)];
-        fetch_lines(&to.queues[f.priority()], sizeof(FrameQueue));
+        const SharedBuffer& buffer = *ahead.node(visit).buffer;
+        buffer.fetch(port->local, f.priority());
+        buffer.fetch(to.serving_ingress, f.priority());
+        to.queues[f.priority()].fetch();
         to.out.fetch();
         fetch_lines(to.peer, 64);
     }
