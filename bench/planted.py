@@ -183,7 +183,7 @@ CLOCK = (
         "rest_ = total & ((1 << fraction_bits) - 1);",
         "rest_ = PLANTED ? 0 : total & ((1 << fraction_bits) - 1);"),
     one("an idle port keeps its fraction", "time.hpp",
-        "(rest_ & -std::int64_t{now == end_})", "(rest_ & -std::int64_t{now == end_ || PLANTED})"),
+        "rest_ &= -std::int64_t{now == end_};", "rest_ &= -std::int64_t{now == end_ || PLANTED};"),
     one("the ideal counts one frame too many", "ideal.hpp",
         "first_arrival + each + slowest * (full_frames - 1);",
         "first_arrival + each + slowest * (full_frames - 1 + PLANTED);"),

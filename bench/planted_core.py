@@ -69,8 +69,8 @@ HOST = (
         "worker.now >= receiver.cnp_after",
         "worker.now >= receiver.cnp_after + PLANTED * 50000000"),
     one("a NIC with more to send is not told that its frame has left", "core_host.cpp",
-        "    port.heeded = true;\n    start(worker, port, frame, wire);",
-        "    port.heeded = !PLANTED;\n    start(worker, port, frame, wire);"),
+        "    port.heeded = true;\n    start<false>(worker, port, frame, priority, wire, 0);",
+        "    port.heeded = !PLANTED;\n    start<false>(worker, port, frame, priority, wire, 0);"),
 )  # fmt: skip
 
 SPAN = (

@@ -35,10 +35,9 @@ public:
     // The instant at which a frame that starts now has left. What is left of the frame before counts
     // when there was no break.
     Time finish(Time now, Bytes wire) {
-        const std::int64_t total = wire * per_byte_ + (rest_ & -std::int64_t{now == end_});
-        rest_ = total & ((1 << fraction_bits) - 1);
-        end_ = now + (total >> fraction_bits);
-        return end_;
+        rest_ &= -std::int64_t{now == end_};
+        end_ = now;
+        return follow(wire);
     }
 
     // The same for one that starts as the frame before it leaves.
