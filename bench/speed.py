@@ -70,7 +70,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--htsim", help="htsim's RoCE program (else HTSIM)")
     parser.add_argument("--ns3", help="directory of a built conweave ns-3 (else CONWEAVE)")
-    parser.add_argument("--packets", type=int, default=2000, help="frames of a flow")
+    parser.add_argument(
+        "--packets", type=int, default=2000, help="frames of a flow; half as many with DCQCN"
+    )
     parser.add_argument("--trees", type=int, nargs="+", default=[8], help="k of the fat trees")
     parser.add_argument("--gbps", type=int, nargs="+", default=[100, 400])
     parser.add_argument("--stop", type=int, default=15, help="payloads at which a sender stops")
@@ -91,7 +93,7 @@ def main() -> None:
                 stop, go = (n * HTSIM_PAYLOAD for n in (asked.stop, asked.go))
                 beside_htsim(replace(workload, stop_bytes=stop, go_bytes=go), roce)
                 if build and workload.name == "permutation":
-                    beside_ns3(replace(workload, packets=max(1, asked.packets // 10)), build)
+                    beside_ns3(replace(workload, packets=max(1, asked.packets // 2)), build)
 
 
 if __name__ == "__main__":
