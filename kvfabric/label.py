@@ -4,6 +4,7 @@ Labels name the cells of a study and stand in every table and figure, so that th
 words where a value is none, and the same for the same scenario.
 """
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 from analysis.condition import HEALTHY
@@ -62,26 +63,37 @@ def policy_label(scenario: Scenario) -> str:
     return " ".join([scenario.policy_kind, *told])
 
 
-def setting_label(place: Place, value: Any, scenario: Scenario) -> str:
+def setting_label(place: Place, value: Any, scenario: Scenario, peers: Sequence[Any] = ()) -> str:
     """What ``compare`` sets at a place: the key's last part and its value, or the faults in words.
 
-    ``scenario`` is the alternative that it is set in.
+    ``scenario`` is the alternative that it is set in; ``peers`` are all values of the key, of which
+    mappings are told by what differs among them.
     """
     if place == FAULTS:
         return faults_told(scenario.faults) if scenario.faults else HEALTHY
-    if value is None or value is False:
-        return f"no {place[-1]}"
-    if value is True:
-        return str(place[-1])
-    if isinstance(value, dict) and isinstance(value.get("label"), str):
-        return str(value["label"])
     if place == ("serving",) and isinstance(value, dict) and "mode" in value:
         rest = [f"{k}={_shown(v)}" for k, v in value.items() if k != "mode"]
         return " ".join([str(value["mode"]).replace("_", "-"), *rest])
-    return f"{place[-1]}={_shown(value)}"
+    return _told(str(place[-1]), value, peers)
+
+
+def _told(key: str, value: Any, peers: Sequence[Any]) -> str:
+    """A value among all that the key has; of mappings alone what differs, in the order written."""
+    if value is None or value is False or value == []:
+        return f"no {key}"
+    if value is True:
+        return key
+    if len(peers) < 2 or not all(isinstance(each, dict) for each in (value, *peers)):
+        return f"{key}={_shown(value)}"
+    apart = [k for k in value if any(each.get(k) != value[k] for each in peers)]
+    parts = [_told(k, value[k], [each[k] for each in peers if k in each]) for k in apart]
+    left = dict.fromkeys(k for each in peers for k in each if k not in value)
+    return " ".join(parts) or f"default {', '.join(left)}"
 
 
 def _shown(value: Any) -> str:
+    if isinstance(value, bool):
+        return "on" if value else "off"
     if isinstance(value, dict):
         return "{" + ", ".join(f"{k}: {_shown(v)}" for k, v in value.items()) + "}"
     if isinstance(value, list):

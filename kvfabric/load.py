@@ -101,7 +101,7 @@ def _digest(source: Source) -> str:
 
 
 def _alternatives(base: Source, whole: Source, compare: dict[str, Any]) -> list[Alternative]:
-    axes: list[list[tuple[Place, Any, Place]]] = []
+    axes: list[list[_Value]] = []
     for dotted, values in compare.items():
         here: Place = ("compare", dotted)
         if not isinstance(values, list) or not values:
@@ -115,7 +115,7 @@ def _alternatives(base: Source, whole: Source, compare: dict[str, Any]) -> list[
             key = ".".join(map(str, place[:number]))
             told = f"a list is compared as a whole; write {key}: [[...], [...]]"
             raise whole.error(here, told)
-        axes.append([(place, value, (*here, i)) for i, value in enumerate(values)])
+        axes.append(_values(base, whole, place, here, values))
     cells = 1
     for axis in axes:
         cells *= len(axis)
@@ -126,19 +126,53 @@ def _alternatives(base: Source, whole: Source, compare: dict[str, Any]) -> list[
     out: list[Alternative] = []
     for choice in itertools.product(*axes):
         source = replace(base, lines=whole.lines)
-        for place, value, at in sorted(choice, key=lambda each: len(each[0])):
-            source = _mapped(source, place).overlaid(place, value, at)
+        for one in sorted(choice, key=lambda each: len(each.place)):
+            source = _mapped(source, one.place).overlaid(one.place, one.given, one.at)
         scenario = check(source)
         extra = {
-            ".".join(map(str, place)): setting_label(place, value, scenario)
-            for place, value, _ in choice
-            if place[0] != "policy" and place != ("fabric",)
+            ".".join(map(str, one.place)): one.label
+            or setting_label(one.place, one.whole, scenario, one.peers)
+            for one in choice
+            if one.place[0] != "policy" and one.place != ("fabric",)
         }
         own = fabric_label(scenario)
         fabric = " ".join([own, *extra.values()])
         varied = {"fabric": own, **extra}
         out.append(Alternative(fabric, policy_label(scenario), scenario, source, varied))
     return out
+
+
+@dataclass(frozen=True)
+class _Value:
+    """A value that ``compare`` sets: as given, and with what the file has there beside it.
+
+    ``peers`` are all values of its key, so complete.
+    """
+
+    place: Place
+    at: Place
+    given: Any
+    whole: Any
+    peers: list[Any]
+    label: str | None
+
+
+def _values(
+    base: Source, whole: Source, place: Place, here: Place, values: list[Any]
+) -> list[_Value]:
+    """The values of an axis; mappings may have a ``label``, which fabrics and policies keep."""
+    found: list[_Value] = []
+    peers: list[Any] = []
+    for number, given in enumerate(values):
+        at, label = (*here, number), None
+        if isinstance(given, dict) and place not in (("fabric",), ("policy",)):
+            label = given.get("label")
+            if "label" in given and not (isinstance(label, str) and label.strip()):
+                raise whole.error((*at, "label"), "must be text; write what tables shall call it")
+            given = {key: value for key, value in given.items() if key != "label"}
+        peers.append(base.overlaid(place, given, at).at(place))
+        found.append(_Value(place, at, given, peers[-1], peers, label))
+    return found
 
 
 def _mapped(source: Source, place: Place) -> Source:

@@ -9,6 +9,7 @@ from analysis.condition import HEALTHY, conditions
 from kvfabric.compare import jobs_of, manifest_of
 from kvfabric.limit import limits_of
 from kvfabric.load import load
+from kvfabric.source import ScenarioError
 
 Write = Callable[..., Path]
 
@@ -46,6 +47,26 @@ def studied(write: Write, compare: str):
             "failover.breaker: [false, {failures: 3}]",
             ["tree no breaker", "tree breaker={failures: 3}"],
         ),
+        (
+            "network.discipline: [{pfc: true, alpha: 1/4}, {pfc: false, alpha: 1/4}, "
+            "{pfc: false, alpha: 1/4, ecn: {kmin: 1KiB, kmax: 4KiB, pmax: 1%}}, "
+            "{label: bare, pfc: false, alpha: 1/4, ecn: off}]",
+            [
+                "tree pfc",
+                "tree no pfc",
+                "tree no pfc ecn={kmin: 1KiB, kmax: 4KiB, pmax: 1%}",
+                "tree bare",
+            ],
+        ),
+        (
+            "network.discipline: [{cut_through: true}, {}]",
+            ["tree cut_through", "tree default cut_through"],
+        ),
+        (
+            "network: [{transport: {control: dcqcn, mtu: 2KiB}, discipline: {ecn: sonic}}, "
+            "{transport: {control: none, mtu: 2KiB}, discipline: {ecn: off}}]",
+            ["tree control=dcqcn ecn=sonic", "tree control=none no ecn"],
+        ),
         ("network.discipline.watchdog: [true, false]", ["tree watchdog", "tree no watchdog"]),
         ("requests.arrivals.rate: [9/s, 20/s]", ["tree rate=9/s", "tree rate=20/s"]),
         ("policy.order: [joint], policy: [random]", ["tree"]),
@@ -55,6 +76,19 @@ def test_what_sets_an_alternative_apart_is_told_in_words(
     write: Write, compare: str, labels: list[str]
 ) -> None:
     assert [each.fabric for each in studied(write, compare).alternatives] == labels
+
+
+def test_a_compared_mapping_is_told_by_what_differs_from_the_rest_of_the_file(
+    write: Write,
+) -> None:
+    axis = "compare: {network.discipline: [{ecn: sonic}, {pfc: false, ecn: sonic}]}\n"
+    found = load(write(f"network: {{discipline: {{pfc: true}}}}\n{axis}")).alternatives
+    assert [each.fabric.split(" ", 1)[1] for each in found] == ["pfc", "no pfc"]
+
+
+def test_a_label_that_is_no_text_is_refused(write: Write) -> None:
+    with pytest.raises(ScenarioError, match=r"compare.network.discipline.0.label: must be text"):
+        studied(write, "network.discipline: [{pfc: true, label: 5}, {pfc: false}]")
 
 
 def test_a_manifest_tells_what_a_label_is_made_of(write: Write) -> None:
