@@ -18,6 +18,7 @@ import numpy as np
 
 from analysis.charge import KINDS, NOWHERE, Charge, Ledger
 from analysis.summary import Sample
+from analysis.timer import timeouts, timer_ps
 from analysis.witness import Witness, seen
 
 SLOWEST: Final = 0.05
@@ -50,7 +51,8 @@ class Blame:
     """The charges of an alternative's slowest hand-offs.
 
     ``asked`` says which they are; ``unfinished`` ones have no parts and are not among them.
-    ``kinds`` adds up to ``total_ps``; ``culprits`` are ranked, the worst first.
+    ``kinds`` adds up to ``total_ps``; ``culprits`` are ranked, the worst first. ``timeouts`` tells
+    how often their flows' timers ran out, and how long each is; empty for never.
     """
 
     asked: str
@@ -60,6 +62,7 @@ class Blame:
     total_ps: int
     kinds: Mapping[str, int]
     culprits: tuple[Culprit, ...]
+    timeouts: str = ""
 
     def share(self, culprit: Culprit) -> float:
         """The culprit's share of the hand-offs' whole time."""
@@ -88,11 +91,13 @@ def blame(sample: Sample, place: Path | None, share: float | None = None) -> Bla
         return None
     chosen, asked = _chosen(took, over, share)
     kinds, sums = dict.fromkeys(KINDS, 0), dict[tuple[str, str], _Sum]()
-    start = 0
+    start = ran_out = 0
     for witness, ledger in ledgers:
         mine = chosen[(chosen >= start) & (chosen < start + len(ledger.took))] - start
         for request in ledger.request[mine].tolist():
-            _add(sums, kinds, witness, ledger.charges(request))
+            charges = ledger.charges(request)
+            ran_out += sum(charge.timeouts for charge in charges)
+            _add(sums, kinds, witness, charges)
         start += len(ledger.took)
     made = [
         Culprit(_place(place, one), dict(one.kinds), one.handoffs)
@@ -108,6 +113,7 @@ def blame(sample: Sample, place: Path | None, share: float | None = None) -> Bla
         int(took[chosen].sum()),
         kinds,
         tuple(ranked),
+        timeouts(ran_out, timer_ps(sample.cells[0])) if ran_out else "",
     )
 
 

@@ -37,13 +37,20 @@ KINDS: Final = {
 }
 """What time is charged to, in the words of the report."""
 
+SENDING: Final = "while sending"
+"""The order of what is a sum over a flow's packets: such parts alternate."""
+LAST: Final = "last packet"
+"""The order of what the last packet met on its way, one behind the other."""
+
 _MOMENTS: Final = ("admitted_ps", "dispatched_ps", "handoff_release_ps", "arrived_ps")
 
 
 class Charge(NamedTuple):
     """Picoseconds of a hand-off, of one of `KINDS`, at a port (`NOWHERE`: none).
 
-    ``stopped`` is the port of a switch whose stop a pause was spent behind.
+    ``stopped`` is the port of a switch whose stop a pause was spent behind, ``timeouts`` how often
+    the flow's timer ran out. ``order`` is empty for what happened where it stands among the
+    charges, or one of `SENDING` and `LAST`.
     """
 
     kind: str
@@ -51,6 +58,8 @@ class Charge(NamedTuple):
     ps: int
     note: str = ""
     stopped: int = NOWHERE
+    timeouts: int = 0
+    order: str = ""
 
 
 class Ledger:
@@ -108,22 +117,25 @@ class Ledger:
         hops = seen.hops(number)
         nic = next((port for hop, port, _, _ in hops if hop == 0), NOWHERE)
         for kind in ("issue", "window", "source"):
-            yield Charge(kind, nic, part[kind])
+            yield Charge(kind, nic, part[kind], order=SENDING)
         at_nic = part["paused"] - sum(paused for hop, _, _, paused in hops if hop)
-        yield from self._paused(nic, at_nic, flow["release_ps"], flow["finish_ps"])
+        for charge in self._paused(nic, at_nic, flow["release_ps"], flow["finish_ps"]):
+            yield charge._replace(order=SENDING)
         marker = part["last_mark_port"]
-        yield Charge("pacing", marker if marker >= 0 else nic, part["pacing"])
-        yield from self._lost(part["retransmission"], [port for _, port, _, _ in hops])
+        yield Charge("pacing", marker if marker >= 0 else nic, part["pacing"], order=SENDING)
+        again = self._lost(part["retransmission"], [port for _, port, _, _ in hops])
+        for place, charge in enumerate(again):
+            yield charge._replace(timeouts=0 if place else flow["timeouts"], order=SENDING)
         usual = min(part["wire"], self._usual(flow, nic))
-        yield Charge("wire", nic, usual)
-        yield Charge("slow", nic, part["wire"] - usual)
+        yield Charge("wire", nic, usual, order=SENDING)
+        yield Charge("slow", nic, part["wire"] - usual, order=SENDING)
         travelled = sum(queued + paused for hop, _, queued, paused in hops if hop)
         since = max(flow["release_ps"], flow["finish_ps"] - travelled - flow["ideal_ps"])
         for hop, port, queued, paused in hops:
             if hop:
-                yield Charge("queue", port, queued)
+                yield Charge("queue", port, queued, order=LAST)
                 for charge in self._paused(port, paused, since, flow["finish_ps"]):
-                    yield charge._replace(stopped=port)
+                    yield charge._replace(stopped=port, order=LAST)
 
     def _usual(self, flow: dict[str, int], nic: int) -> int:
         """The time on the wire that the flow would have alone at the usual rate of NICs."""
@@ -146,6 +158,7 @@ class Ledger:
         lost = {port: drops for port in way if (drops := self._seen.drops(port))}
         if not again or not lost:
             return [Charge("retransmission", NOWHERE, again, "no port of its way lost a frame")]
+        lost = dict(sorted(lost.items(), key=lambda each: -each[1]))
         shares = apportioned(again, list(lost.values()))
         return [Charge("retransmission", port, ps) for port, ps in zip(lost, shares, strict=True)]
 

@@ -21,7 +21,9 @@ def ranking(found: Mapping[tuple[str, str], Blame]) -> Breakdown:
     rows = [
         (
             *key,
-            f"{each.handoffs:,} of {each.of:,}, {each.asked}",
+            ", ".join(
+                filter(None, (f"{each.handoffs:,} of {each.of:,}", each.asked, each.timeouts))
+            ),
             f"{rank}",
             one.place or NONE,
             _causes(one, each),
@@ -68,4 +70,4 @@ def told(found: Blame) -> str:
         for one in worst
     ]
     moving = percent(found.kinds["wire"] / found.total_ps) if found.total_ps else NONE
-    return "; ".join([*parts, f"{moving} {KINDS['wire']}"])
+    return "; ".join(filter(None, [*parts, f"{moving} {KINDS['wire']}", found.timeouts]))

@@ -1,8 +1,9 @@
 """Why a hand-off did not end: how far its run went, against what it would take alone."""
 
 from analysis.budget import after_warmup
+from analysis.timer import timeouts, timer_ps
 from analysis.witness import Witness
-from analysis.wording import count, duration
+from analysis.wording import duration
 from topo.unit import show_size
 
 
@@ -24,7 +25,8 @@ def why(witness: Witness, request: int) -> str:
         return f"{told}, and none of its flows is under way"
     alone_ps = int(flows["ideal_ps"][mine].max())
     told += f"; alone on the idle fabric it takes {duration(alone_ps)}"
-    timeouts, again = int(flows["timeouts"][mine].sum()), int(flows["resent_bytes"][mine].sum())
-    if timeouts:
-        told += f", and {count(timeouts, 'timeout')} sent {show_size(again)} again"
+    often, again = int(flows["timeouts"][mine].sum()), int(flows["resent_bytes"][mine].sum())
+    if often:
+        ran_out = timeouts(often, timer_ps(witness.cell))
+        told += f", and {ran_out} sent {show_size(again)} again"
     return f"{told}; write faster links or shorter prompts" if alone_ps > went_ps else told

@@ -10,7 +10,7 @@ from math import isfinite
 
 import numpy as np
 
-from analysis import backlog, breakeven, decision, loss, lossless, sweep, warmup
+from analysis import backlog, breakeven, decision, loss, lossless, sweep, timer, warmup
 from analysis.choice import choice, cost, nearest
 from analysis.condition import Condition, at, cases, conditions, everywhere, named
 from analysis.interval import needed
@@ -87,7 +87,7 @@ def verdict(
         *waiting(parts, manifest),
         *breakeven.sentences(parts, manifest),
         *_estimates(rows, study),
-        *_warnings(study, rows),
+        *_warnings(study, parts, rows),
         *warmup.notices(parts),
         _evidence(rows),
         record,
@@ -240,7 +240,7 @@ def _estimates(rows: Sequence[Summary], study: Study) -> list[str]:
     return [*lines, unknown(study)] if lines else []
 
 
-def _warnings(study: Study, rows: Sequence[Summary]) -> list[str]:
+def _warnings(study: Study, parts: Sequence[Sample], rows: Sequence[Summary]) -> list[str]:
     lines = []
     engines = {cell.manifest.emulator for cell in study.cells}
     if "fluid" in engines:
@@ -271,6 +271,7 @@ def _warnings(study: Study, rows: Sequence[Summary]) -> list[str]:
             f"Packets were dropped in {count(len(dropped), 'alternative')}, most in "
             f"{alternative(most)}: {most.drops - most.lossless:,}."
         )
+    lines.append(timer.sentence(parts))
     cycles = {row.fabric: row.facts.deadlock for row in rows if row.facts and row.facts.deadlock}
     lines += [f"{fabric}: deadlock is possible, {cycle}." for fabric, cycle in cycles.items()]
     stood = [cell.manifest for cell in study.cells if cell.manifest.totals.get("deadlocks")]

@@ -13,7 +13,9 @@ from numpy.typing import NDArray
 from analysis.price import PriceFact
 from analysis.record import FLOWS, PORTS, Cell, CellManifest, FabricFact, cell_id
 from analysis.summary import UNKNOWN
+from analysis.timer import TIMER
 from emulate.fluid import FluidEmulator
+from emulate.transport import Transport
 from kvfabric.background import background_told
 from kvfabric.build import Stage, services_of
 from kvfabric.cache import cache_tables, cache_told, cache_totals
@@ -114,6 +116,7 @@ def run_cell(job: CellJob, progress: Callable[[int, int], None] | None = None) -
                         | waited
                         | memory_totals(outcome)
                         | _words(scenario)
+                        | _timer(scenario, own)
                         | cache_totals(outcome)
                         | outcome.counters
                         | failure_totals(outcome)
@@ -238,6 +241,13 @@ def _instances(ready: Stage) -> dict[str, int]:
 def _words(scenario: Scenario) -> dict[str, int]:
     """The tokens of a thousand words, by which text is told."""
     return {"tokens_per_1000_words": round(1000 * scenario.requests.tokens_per_word)}
+
+
+def _timer(scenario: Scenario, sender: Transport) -> dict[str, int]:
+    """The retransmission timer of the senders, where packets can be lost."""
+    if scenario.run.emulator != "packet" or sender.by_credits:
+        return {}
+    return {TIMER: sender.rto_ps}
 
 
 def _network_ps(outcome: Outcome, telemetry: Telemetry) -> int:

@@ -1,6 +1,7 @@
 """One hand-off as a waterfall: its steps from top to bottom, on the time since its prefill ended.
 
-Colours are those of the blame.
+Colours are those of the blame. What is a sum over the packets of a flow, or the way of its last
+packet, stands on a shaded ground: where it begins there is no moment of the hand-off.
 """
 
 from textwrap import wrap
@@ -14,6 +15,7 @@ from topo.unit import PS_PER_MS
 
 _LINE_INCHES = 0.17
 _WIDEST = 44
+_GROUND = "#EEEEEE"
 
 
 def waterfall(story: Story) -> Plot:
@@ -34,19 +36,28 @@ def waterfall(story: Story) -> Plot:
                 edgecolor="white",
                 linewidth=0.4,
             )
+        inside = [step for step in story.steps if step.order]
+        if inside:
+            ends = inside[0].since_ps, inside[-1].since_ps + inside[-1].ps
+            ground = [end / PS_PER_MS for end in ends]
+            axes.axvspan(*ground, color=_GROUND, zorder=0, linewidth=0)
         axes.set_yticks(range(len(names)), names, fontsize=7)
         axes.set_ylim(len(names) - 0.4, -0.6)
         axes.set_xlim(0, story.ps / PS_PER_MS * 1.02)
-        axes.set_xlabel("time since the end of prefill (ms)")
+        axes.set_xlabel(
+            "time since the end of prefill (ms)"
+            + "; shaded: parts of the transfer as sums, which alternate in truth" * bool(inside)
+        )
         axes.set_title("\n".join(wrap(label(story.title(), 250), 84)))
     return Plot(
         "explain",
-        f"What held the slowest hand-off: {story.title()}. The sender's steps are sums over its "
-        "critical flow.",
+        f"What held the slowest hand-off: {story.title()}. Shaded is its transfer: what the "
+        "sender met are sums over the critical flow and alternate in truth, so that only their "
+        "lengths are told; what the last packet met comes behind.",
         figure,
-        ("request", "cause", "where", "from_ps", "for_ps"),
+        ("request", "cause", "where", "when", "for_ps"),
         tuple(
-            (story.request, KINDS[step.kind], step.place, step.since_ps, step.ps)
+            (story.request, KINDS[step.kind], step.place, step.when, step.ps)
             for step in story.steps
         ),
     )

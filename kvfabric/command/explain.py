@@ -44,7 +44,7 @@ def command(
         say("reading the cells")
         told = _story(results, handoff, fabric, policy, seed)
         rows = told.rows()
-    print_table(told.title(), ("from", "for", "share", "what", "where"), rows)
+    print_table(told.title(), ("when", "for", "share", "what", "where"), rows)
 
 
 def _story(

@@ -1,11 +1,14 @@
 """``kvfabric explain`` on a results folder, and the figures that the report gains from packets."""
 
+import re
 from itertools import pairwise
 from pathlib import Path
 
+import numpy as np
 import pytest
 from click.testing import CliRunner
 
+from analysis.brief import brief
 from analysis.explain import story
 from analysis.record import read_study
 from analysis.report import plots
@@ -94,6 +97,36 @@ def test_the_steps_of_every_hand_off_follow_one_another(place: Path) -> None:
             assert one.since_ps + one.ps == after.since_ps
 
 
+def test_only_a_step_that_is_no_sum_is_told_with_the_moment_it_began(place: Path) -> None:
+    slow = told(str(place))
+    lines = [line.split() for line in slow.splitlines()]
+    when = {
+        cause: " ".join(line[:2])
+        for line in lines
+        for cause in ("messages", "moving", "queue")
+        if cause in line
+    }
+    assert when == {"messages": "from 0", "moving": "while sending", "queue": "last packet"}
+
+
+def test_a_lost_frame_is_told_with_the_timeouts_that_it_cost(tmp_path: Path) -> None:
+    lossy = TEXT.replace("{ecn: off}", "{pfc: off, ecn: off}")
+    (tmp_path / "s.yaml").write_text(lossy, encoding="utf-8")
+    out = tmp_path / "out"
+    run_study(load(tmp_path / "s.yaml"), out, processes=1, progress=lambda *_: None, reproduce="")
+    slow = " ".join(told(str(out)).split())
+    assert re.search(r"while sending .* retransmission .* \d+ timeouts of 67\.1 ms", slow)
+    found = result(read_study(out), out)
+    (cell,), (blamed,) = found.study.cells, found.blames.values()
+    assert cell.manifest.totals["retransmission_timer_ps"] == 67_108_864_000
+    assert re.fullmatch(r"[\d,]+ timeouts of 67\.1 ms", blamed.timeouts)
+    assert f"; {blamed.timeouts}" in brief(found)
+    (line,) = [line for line in found.verdict.sentences if line.startswith("Retransmission")]
+    met = np.unique(cell.flows["handoff"][cell.flows["timeouts"] > 0])
+    assert f": {len(met)} of 40 hand-offs of leaf-spine with " in line
+    assert f" met {cell.flows['timeouts'].sum():,} timeouts of 67.1 ms; " in line
+
+
 def test_of_a_hand_off_that_never_ended_it_says_what_it_would_have_taken(tmp_path: Path) -> None:
     slow = TEXT.replace("100Gbps", "1Mbps").replace("8000/s}, count: 40", "8/s}, count: 1")
     (tmp_path / "s.yaml").write_text(slow, encoding="utf-8")
@@ -103,7 +136,7 @@ def test_of_a_hand_off_that_never_ended_it_says_what_it_would_have_taken(tmp_pat
         with pytest.raises(
             KvfabricError,
             match=r"^hand-off 0: did not end in the 100 s from its release to the end of the run; "
-            r"alone on the idle fabric it takes \d+ s, and [\d,]+ timeouts sent [\d.]+ MB again; "
-            r"write faster links or shorter prompts$",
+            r"alone on the idle fabric it takes \d+ s, and [\d,]+ timeouts of 67\.1 ms "
+            r"sent [\d.]+ MB again; write faster links or shorter prompts$",
         ):
             told(str(out), *asked)
