@@ -146,7 +146,7 @@ def show_duration(ps: float) -> str:
     >>> show_duration(2_480_000)
     '2.48 us'
     """
-    return _scaled(ps, _DURATION, _SHOWN_DURATIONS)
+    return "0 s" if ps == 0 else _scaled(ps, _DURATION, _SHOWN_DURATIONS)
 
 
 def show_size(count: float) -> str:

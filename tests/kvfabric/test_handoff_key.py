@@ -66,7 +66,7 @@ def test_without_keys_the_hand_off_is_the_one_that_the_traffic_room_defaults_to(
 ) -> None:
     told = part("", write)
     assert handoff_of(told) == Handoff()
-    assert handoff_told(told) == "push after prefill, blocks of 262 kB, 0 ps a descriptor"
+    assert handoff_told(told) == "push after prefill, blocks of 262 kB, 0 s a descriptor"
 
 
 def test_every_key_reaches_the_traffic_room_and_the_report(write: Write) -> None:
