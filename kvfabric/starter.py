@@ -1,8 +1,13 @@
 """A commented scenario from a few facts: what ``kvfabric init`` writes."""
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
+
+from topo.error import KvfabricError
+from topo.fabric import Switch
+from topo.family.registry import build
 
 _TEMPLATE: Final = """\
 # Which fabric and which mapping policy keep the KV-cache hand-off inside its budget?
@@ -12,9 +17,9 @@ name: {name}
 question: Which fabric and policy keep the hand-off in budget for {prefill} + {decode} GPUs?
 
 fabric:                       # `kvfabric topo list` tells the families and their keys
-  family: leaf_spine
+  family: {family}
   nic: {nic:<23}# one NIC a GPU
-  switch: {{ports: 64, rate: {nic}, buffer: 64MiB, latency: 600ns}}
+  switch: {{ports: {ports}, rate: {nic}, buffer: 64MiB, latency: 600ns}}
   cable: 10m                  # 5.05 ns a metre
 
 placement:
@@ -52,12 +57,21 @@ run:
 
 compare:
   fabric:
-    - {{family: full_mesh}}
-    - {{family: fat_tree}}
-    - {{family: leaf_spine, oversubscription: 2}}
-    - {{family: bipartite, oversubscription: 2}}
+{fabrics}
   policy: [random, round_robin, least_loaded, static_groups, topology_aware]
 """
+
+
+_PORTS: Final = 64
+
+_OFFERED: Final[Mapping[str, Mapping[str, int]]] = {
+    "single_switch": {},
+    "full_mesh": {},
+    "fat_tree": {},
+    "leaf_spine": {"oversubscription": 2},
+    "bipartite": {"oversubscription": 2},
+}
+"""The families to compare, with their keys."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +95,17 @@ class Facts:
 
 
 def starter(facts: Facts) -> str:
-    """The text of a scenario; it still has to pass `kvfabric.load.load`."""
+    """The text of a scenario; it still has to pass `kvfabric.load.load`.
+
+    Families that cannot cable so many hosts are left out, each with a comment that says so.
+    """
+    unfit = {
+        family: why for family in _OFFERED if (why := _unfit(facts, family, **_OFFERED[family]))
+    }
+    fit = [family for family in _OFFERED if family not in unfit]
+    if not fit:
+        raise KvfabricError(f"init: {unfit['fat_tree']}")
+    family = fit[0] if _unfit(facts, "leaf_spine") else "leaf_spine"
     handoff = (
         f"handoff: {facts.handoff:<17} # KV ready at decode minus prefill end"
         if facts.handoff
@@ -99,4 +123,25 @@ def starter(facts: Facts) -> str:
         ttft=facts.ttft,
         tpot=facts.tpot,
         handoff=handoff,
+        ports=_PORTS,
+        family=family,
+        fabrics="\n".join(_listed(each, unfit.get(each)) for each in _OFFERED),
     )
+
+
+def _listed(family: str, why: str | None) -> str:
+    """A family among those compared, or as a comment why it is not."""
+    if why:
+        return f"    # left out: {why.partition(';')[0]}"
+    keys = "".join(f", {key}: {value}" for key, value in _OFFERED[family].items())
+    return f"    - {{family: {family}{keys}}}"
+
+
+def _unfit(facts: Facts, family: str, **keys: int) -> str:
+    """Why a family cannot be built for so many hosts with NICs as fast as its switch's ports."""
+    pools = {"prefill": facts.prefill, "decode": facts.decode}
+    try:
+        build(family, {**pools, **keys, "switch": Switch(ports=_PORTS)})
+    except KvfabricError as error:
+        return str(error)
+    return ""

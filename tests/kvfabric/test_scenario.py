@@ -6,11 +6,13 @@ import pytest
 
 from kvfabric.build import requests_of
 from kvfabric.cli import main
+from kvfabric.fabric import fabric_of
 from kvfabric.load import load
 from kvfabric.scenario import Scenario
 from kvfabric.schema import scenario_schema
 from kvfabric.source import MOST_MIB, ScenarioError, read_source
 from kvfabric.starter import Facts, starter
+from topo.error import KvfabricError
 from topo.unit import PS_PER_MS, PS_PER_US
 
 FIRST_LOOK = Path(__file__).parents[2] / "scenarios" / "first-look.yaml"
@@ -177,6 +179,33 @@ def test_what_init_writes_can_be_loaded(tmp_path: Path) -> None:
         study = load(written(tmp_path, starter(facts)))
         assert study.scenario.placement.decode == 16
         assert (study.scenario.budget.handoff is None) == (handoff is None)
+
+
+@pytest.mark.parametrize(
+    ("pool", "base", "fit"),
+    [
+        (16, "leaf_spine", ["single_switch", "full_mesh", "fat_tree", "leaf_spine", "bipartite"]),
+        (1000, "leaf_spine", ["fat_tree", "leaf_spine", "bipartite"]),
+        (1500, "fat_tree", ["fat_tree"]),
+    ],
+)
+def test_init_offers_the_families_that_can_cable_so_many_hosts(
+    pool: int, base: str, fit: list[str], tmp_path: Path
+) -> None:
+    text = starter(Facts(pool, pool, "Llama-3.1-8B", "H100-SXM", "9/s"))
+    study = load(written(tmp_path, text))
+    fabrics = {one.scenario.fabric.family: one for one in study.alternatives}
+    assert list(fabrics) == fit
+    assert f"  family: {base}\n" in text
+    for one in fabrics.values():
+        fabric_of(one.scenario, one.source)
+    told = f"    # left out: single_switch: {2 * pool} hosts do not fit a switch of 64 ports\n"
+    assert (told in text) == ("single_switch" not in fit)
+
+
+def test_init_refuses_more_hosts_than_any_family_takes() -> None:
+    with pytest.raises(KvfabricError, match=r"^init: fat_tree: 80000 hosts do not fit switches of"):
+        starter(Facts(40_000, 40_000, "Llama-3.1-8B", "H100-SXM", "9/s"))
 
 
 @pytest.mark.parametrize("objective", ["ttft", "tpot"])
