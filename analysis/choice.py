@@ -21,6 +21,16 @@ def price(row: Summary) -> str:
     return money(row.facts.cost_usd) + (f", {listed(list(map(str, ports)))} ports" if ports else "")
 
 
+def smaller(row: Summary) -> list[int]:
+    """The ports of switches that are smaller than the one the scenario names, the fewest first.
+
+    Fat trees are built of k-port switches, at a price in proportion, whether such are sold or not.
+    """
+    if row.facts is None or row.facts.ports_asked is None:
+        return []
+    return [ports for ports in row.facts.switch_ports if ports < row.facts.ports_asked]
+
+
 def choice(rows: Sequence[Summary], where: Mapping[str, Condition] | None = None) -> Summary | None:
     """The worst case of the cheapest design that passes in all of them; among equals of the one
     that lost the fewest requests, then of the one with the shortest tail."""

@@ -116,7 +116,8 @@ class FabricFact(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What the fabric of a cell consists of and can carry.
 
     ``cost_usd`` covers switches, with as many ports each as ``switch_ports`` has, and the cables
-    between them; ``oversubscription`` is the one that was built, None where a leaf has no links to
+    between them; ``ports_asked`` is how many the scenario's switch has, None for a fabric of the
+    user's own; ``oversubscription`` is the one that was built, None where a leaf has no links to
     other switches; ``mu_bps`` is the max-flow from all prefill to all decode hosts; ``deadlock``
     tells a cycle of buffer dependencies, or None when there is none.
     """
@@ -132,6 +133,7 @@ class FabricFact(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     nic_bps: int
     deadlock: str | None = None
     switch_ports: list[int] = []
+    ports_asked: int | None = None
     oversubscription: float | None = None
 
 

@@ -11,7 +11,7 @@ from math import isfinite
 import numpy as np
 
 from analysis import backlog, breakeven, decision, loss, lossless, sweep, timer, warmup
-from analysis.choice import choice, cost, nearest
+from analysis.choice import choice, cost, nearest, smaller
 from analysis.condition import Condition, at, cases, conditions, everywhere, named
 from analysis.interval import needed
 from analysis.matter import design_matters, policy_matters
@@ -129,8 +129,8 @@ def _headline(rows: Sequence[Summary], chosen: Summary | None, manifest: StudyMa
     if chosen is not None:
         price = cost(chosen)
         of_cost = f", {money(price)}" if isfinite(price) else ""
-        told = f"Cheapest that meets {asked}: {named(chosen, where)}{of_cost}."
-        return f"{told} {_found(chosen, where, manifest)}"
+        told = f"Cheapest that meets {asked}: {named(chosen, where)}{of_cost}"
+        return f"{told}{_sold(chosen, rows, where)}. {_found(chosen, where, manifest)}"
     ran = [case for case in cases(rows, where) if case.worst.over is not None]
     if not ran and any(row.seeds for row in rows):
         return "No request had a hand-off: there is nothing to decide."
@@ -145,6 +145,19 @@ def _headline(rows: Sequence[Summary], chosen: Summary | None, manifest: StudyMa
         f"{first} {asked}: {failed} of {len(ran)} fail, {len(ran) - failed} undecided. Closest: "
         f"{named(best, where)}{often}. {_found(best, where, manifest)}"
     )
+
+
+def _sold(chosen: Summary, rows: Sequence[Summary], where: Mapping[str, Condition]) -> str:
+    """That a choice counts on smaller switches than were asked for, and what is chosen without."""
+    ports = smaller(chosen)
+    if not ports or chosen.facts is None:
+        return ""
+    told = f" if switches of {listed([str(n) for n in ports])} ports are sold at that price"
+    other = choice([row for row in rows if not smaller(row)], where)
+    big = f"of those with {chosen.facts.ports_asked} ports, as asked for,"
+    if other is None:
+        return f"{told}; {big} none is shown to meet it"
+    return f"{told}; {big} {named(other, where)}, {money(cost(other))}"
 
 
 def _found(row: Summary, where: Mapping[str, Condition], manifest: StudyManifest) -> str:

@@ -71,7 +71,7 @@ def jobs_of(study: Study) -> list[CellJob]:
         key = msgspec.json.encode(rest, enc_hook=str)
         if key not in stages:
             ready = stage(scenario, source)
-            stages[key] = (ready, fabric_fact(ready))
+            stages[key] = (ready, fabric_fact(ready, scenario.fabric))
         wanted = msgspec.json.encode((scenario.requests, scenario.models), enc_hook=str)
         if wanted not in read:
             demand_of(scenario, source, 1)

@@ -23,6 +23,7 @@ from kvfabric.collective import awaited, collectives_told, without_latency
 from kvfabric.deadlock import deadlock_notes, deadlock_totals, deadlocks_of
 from kvfabric.demand import Demand, demand_of
 from kvfabric.deployment import Placed, pools_told
+from kvfabric.fabric import FROM_FILE
 from kvfabric.failover import failover_told
 from kvfabric.fault import faults_told
 from kvfabric.handoff import handoff_told, orchestration_told
@@ -36,7 +37,7 @@ from kvfabric.observed import observed
 from kvfabric.override import overrides_told
 from kvfabric.policy import policy_told
 from kvfabric.price import prices_told
-from kvfabric.scenario import Scenario
+from kvfabric.scenario import FabricPart, Scenario
 from kvfabric.serving import serving_told
 from topo.bom import bom
 from topo.capacity import mu, oversubscription
@@ -299,7 +300,7 @@ def nic_rate(fabric: Fabric) -> int:
     return int(fabric.ports.rate_bps[hosts[fabric.ports.node]].min())
 
 
-def fabric_fact(ready: Stage) -> FabricFact:
+def fabric_fact(ready: Stage, part: FabricPart) -> FabricFact:
     """What the fabric consists of and costs as bought, and can carry as it stands."""
     fabric = ready.fabric
     bought = ready.whole or fabric
@@ -317,6 +318,7 @@ def fabric_fact(ready: Stage) -> FabricFact:
         nic_bps=nic_rate(fabric),
         deadlock=None if cycle is None else " > ".join(cycle),
         switch_ports=parts.ports,
+        ports_asked=None if part.family == FROM_FILE else part.switch.ports,
         oversubscription=ratio if isfinite(ratio) else None,
     )
 

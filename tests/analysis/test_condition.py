@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
+from msgspec import structs
 
 from analysis.choice import choice, nearest
 from analysis.condition import HEALTHY, Condition, at, cases, conditions, everywhere
@@ -134,3 +135,24 @@ def test_one_design_at_several_loads_is_no_comparison_of_fabrics(make_question: 
     assert "The setting" not in verdict(Study(study, (), 0), [], rows).text()
     plain = make_question(fabrics=["f 1/s", "f 2/s"])
     assert "The setting" in verdict(Study(plain, (), 0), [], rows).text()
+
+
+def test_a_choice_of_smaller_switches_than_asked_for_says_so_and_what_is_chosen_without(
+    make_question: Ask,
+) -> None:
+    def ports(one: Summary, built: int) -> Summary:
+        assert one.facts is not None
+        made = structs.replace(one.facts, switch_ports=[built], ports_asked=64)
+        return replace(one, facts=made)
+
+    small, big = ports(row("tree", MET, 15_000), 2), ports(row("mesh", MET, 166_000), 64)
+
+    def said(*rows: Summary) -> str:
+        return verdict(Study(make_question(), (), 0), [], rows).text()
+
+    first = (
+        "tree with p, $15 k if switches of 2 ports are sold at that price; of those with 64 ports"
+    )
+    assert f"{first}, as asked for, mesh with p, $166 k. P90" in said(small, big)
+    assert f"{first}, as asked for, none is shown to meet it. P90" in said(small)
+    assert "sold" not in said(big)
