@@ -2,6 +2,7 @@
 
 from kvfabric.build import requests_of
 from kvfabric.deployment import shares_of
+from kvfabric.mistake import unmeasured
 from kvfabric.request import ClosedPart, RequestsPart
 from kvfabric.scenario import Scenario
 from kvfabric.source import Source, file_path, located
@@ -23,6 +24,8 @@ def demand_of(scenario: Scenario, source: Source, seed: int) -> tuple[Demand, li
         with located(source, "requests"):
             return _users(part, part.closed, shares, source, seed)
     table, notes = requests_of(scenario, source, seed)
+    if scenario.warmup_requests >= len(table):
+        raise unmeasured(source, scenario.warmup_requests, len(table))
     if len(shares) > 1:
         with located(source, "models"):
             table = modelled(table, shares, seed)

@@ -18,7 +18,7 @@ import msgspec
 from kvfabric.axis import refuse_axes
 from kvfabric.idle import refuse_idle
 from kvfabric.label import fabric_label, policy_label, setting_label
-from kvfabric.mistake import above_nothing, mistake
+from kvfabric.mistake import above_nothing, mistake, unmeasured
 from kvfabric.policy import DEFAULT_KIND, PolicyPart, misnamed, part_of, permit
 from kvfabric.quantity import TokenBlock, read_quantity
 from kvfabric.scenario import Scenario
@@ -202,6 +202,9 @@ def _refuse_namesakes(alternatives: list[Alternative], whole: Source) -> None:
 
 def check(source: Source) -> Scenario:
     """Convert plain values to a `Scenario`; the first mistake is told with its place."""
+    fabric = source.at(("fabric",))
+    if isinstance(fabric, dict) and "file" in fabric and "family" not in fabric:
+        raise source.error(("fabric", "file"), "to read a file, write `family: file` beside it")
     try:
         scenario = msgspec.convert(source.value, Scenario, dec_hook=read_quantity)
     except msgspec.ValidationError as error:
@@ -224,11 +227,7 @@ def _check_numbers(scenario: Scenario, source: Source) -> None:
             ("run", "warmup"), f"{scenario.run.warmup!r}: write the number, as `50 requests`"
         )
     if scenario.warmup_requests >= scenario.requests.count:
-        raise source.error(
-            ("run", "warmup"),
-            f"{scenario.warmup_requests} of {scenario.requests.count} requests a seed: "
-            "nothing is left to measure; raise requests.count or lower the warm-up",
-        )
+        raise unmeasured(source, scenario.warmup_requests, scenario.requests.count)
     for place, value in (
         (("fabric", "nic"), scenario.fabric.nic),
         (("fabric", "switch", "rate"), scenario.fabric.switch.rate),

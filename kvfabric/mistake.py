@@ -15,6 +15,15 @@ def mistake(
     return source.error((*under, *place), words)
 
 
+def unmeasured(source: Source, warmup: int, count: int) -> ScenarioError:
+    """A warm-up that takes all requests of a seed."""
+    return source.error(
+        ("run", "warmup"),
+        f"{warmup} of {count} requests a seed: nothing is left to measure; "
+        "write more requests or a shorter warm-up",
+    )
+
+
 def above_nothing(source: Source, place: Place) -> ScenarioError:
     """A quantity that stands as 0 where that makes no sense."""
     example = example_at(place, Scenario)

@@ -71,6 +71,13 @@ def test_a_label_tells_the_oversubscription_that_was_built(tmp_path, fabric, tol
     assert load(path).alternatives[0].fabric == told
 
 
+def test_a_file_without_its_family_is_refused_with_what_to_write(tmp_path):
+    with pytest.raises(
+        ScenarioError, match=r"keys.yaml:2: fabric.file: to read a file, write `fam"
+    ):
+        built(tmp_path, "file: net.json")
+
+
 def test_rates_of_a_family_are_written_with_their_unit(tmp_path):
     _, rail = built(tmp_path, "family: rail_only, scale_up: 1.6Tbps")
     assert 1_600 * GBPS in {link.rate_bps for link in rail.links}

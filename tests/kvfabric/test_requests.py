@@ -1,11 +1,13 @@
 """The keys under ``requests``: what they make, and what is refused with its place."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from kvfabric.build import requests_of
+from kvfabric.compare import jobs_of
 from kvfabric.load import load
 from kvfabric.source import ScenarioError
 from traffic.request import RequestTable
@@ -132,3 +134,13 @@ def test_a_mistake_under_requests_is_told_in_one_line_with_its_place(
         made(tmp_path, requests)
     assert "\n" not in str(refused.value)
     assert told in str(refused.value)
+
+
+def test_a_trace_no_longer_than_the_warm_up_is_refused(write: Callable[..., Path]) -> None:
+    path = write(
+        requests="{trace: {file: seen.csv}, count: 9}", run="{warmup: 2 requests, seeds: 1}"
+    )
+    rows = "arrival_s,input_tokens,output_tokens\n0,70,7\n1,80,8\n"
+    (path.parent / "seen.csv").write_text(rows, encoding="utf-8")
+    with pytest.raises(ScenarioError, match=r"run\.warmup: 2 of 2 requests a seed: noth"):
+        jobs_of(load(path))
