@@ -97,6 +97,17 @@ def test_shares_are_covered_at_95_percent_with_and_without_clustering(
     assert covered(seeds, correlation, share, 600) > 0.95 - 2.5 * 0.009
 
 
+@pytest.mark.parametrize(
+    ("seeds", "correlation", "share", "told"),
+    [(10, 0.2, 0.05, 0.89), (10, 0.05, 0.01, 0.92), (10, 0.2, 0.01, 0.65), (3, 0.2, 0.05, 0.81)],
+)
+def test_rare_shares_in_bursts_are_covered_as_little_as_the_book_says(
+    seeds: int, correlation: float, share: float, told: float
+) -> None:
+    """docs/metrics.md; what no seed has met cannot be told from what is not there."""
+    assert covered(seeds, correlation, share, 600) == pytest.approx(told, abs=0.05)
+
+
 def test_without_the_clusters_the_same_shares_would_not_be_covered() -> None:
     rng = np.random.default_rng(5)
     hit = 0
