@@ -109,10 +109,10 @@ def read_quantity(kind: Any, value: Any) -> Any:
     if kind not in _READ:
         raise NotImplementedError(f"no quantity is written as {kind}")
     read, _ = _READ[kind]
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        value = str(value)
     if not isinstance(value, str):
-        bare = isinstance(value, int | float) and not isinstance(value, bool)
-        why = "a number needs its unit" if bare else "must be a number with its unit"
-        raise ValueError(f"{shown(value)}: {why}; write {kind.example}")
+        raise ValueError(f"{shown(value)}: must be a number with its unit; write {kind.example}")
     try:
         made = read(value)
         return made if isinstance(made, kind) else kind(made)

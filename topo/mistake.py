@@ -87,6 +87,8 @@ def _misfit(value: Any, kind: inspect.Type, default: Any) -> str:
     number = isinstance(value, int | float) and not isinstance(value, bool)
     quoted = number and not default and _holds(kind, inspect.StrType)
     example = f'"{shown(value)}"' if quoted else _example(kind, default)
+    if number and _holds(kind, inspect.StrType):
+        example = re.sub(r"^[0-9]+(?= )", shown(value), example)
     more = "" if example.startswith(("...", "[...")) else f"; write e.g. {example}"
     return f"{shown(value)}: must be {_wanted(kind)}{more}"
 

@@ -45,12 +45,20 @@ _DURATION: Final = {
 _LENGTH: Final = {"cm": Decimal("0.01"), "m": Decimal(1), "km": Decimal(1000)}
 _FREQUENCY: Final = {"/s": Decimal(1), "/min": Decimal(1) / 60, "/h": Decimal(1) / 3600}
 _QUANTITY: Final = re.compile(r"\s*([0-9]{1,15}(?:\.[0-9]{1,12})?)\s*([A-Za-z/%]+)\s*")
+_NUMBER: Final = re.compile(r"\s*([0-9]{1,15}(?:\.[0-9]{1,12})?)\s*")
 _MOST: Final = 2**62
 
 
-def _quantity(text: str, units: Mapping[str, int | Decimal], what: str, example: str) -> Decimal:
+def _quantity(
+    text: str, units: Mapping[str, int | Decimal], what: str, example: str, *usual: str
+) -> Decimal:
+    """A number times its unit; one without is refused with the ``usual`` ones that it may mean."""
     shown = repr(text[:40])
     found = _QUANTITY.fullmatch(text)
+    if bare := _NUMBER.fullmatch(text):
+        *first, last = [f"{bare[1]}{unit}" for unit in usual] or [example]
+        fitting = f"{', '.join(first)} or {last}" if first else last
+        raise UnitError(f"{what} {shown}: a number needs its unit; write {fitting}")
     if found is None:
         why = "negative" if text.lstrip().startswith("-") else "not a plain number with a unit"
         raise UnitError(f"{what} {shown}: {why}; write {example}")
@@ -72,7 +80,7 @@ def rate(text: str) -> int:
     >>> rate("400Gbps")
     400000000000
     """
-    return int(_quantity(text, _RATE, "rate", "400Gbps"))
+    return int(_quantity(text, _RATE, "rate", "400Gbps", "Gbps"))
 
 
 def size(text: str) -> int:
@@ -81,7 +89,7 @@ def size(text: str) -> int:
     >>> size("64MiB")
     67108864
     """
-    return int(_quantity(text, _SIZE, "size", "64MiB or 25MB"))
+    return int(_quantity(text, _SIZE, "size", "64MiB or 25MB", "KiB", "MiB", "GB"))
 
 
 def duration(text: str) -> int:
@@ -90,7 +98,7 @@ def duration(text: str) -> int:
     >>> duration("5us")
     5000000
     """
-    return int(_quantity(text, _DURATION, "duration", "5us"))
+    return int(_quantity(text, _DURATION, "duration", "5us", "us", "ms", "s"))
 
 
 def length(text: str) -> float:
@@ -99,7 +107,7 @@ def length(text: str) -> float:
     >>> length("10m")
     10.0
     """
-    return float(_quantity(text, _LENGTH, "length", "10m"))
+    return float(_quantity(text, _LENGTH, "length", "10m", "m"))
 
 
 def frequency(text: str) -> float:
@@ -108,7 +116,7 @@ def frequency(text: str) -> float:
     >>> frequency("400/s")
     400.0
     """
-    return float(_quantity(text, _FREQUENCY, "frequency", "400/s"))
+    return float(_quantity(text, _FREQUENCY, "frequency", "400/s", "/s"))
 
 
 def share(text: str) -> float:

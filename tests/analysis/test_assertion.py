@@ -48,7 +48,7 @@ def test_an_assertion_is_read(
         ("over_budget<", "unknown unit|not a plain number"),
         ("over_budget<0.01", "write 1% or 1/8"),
         ("over_budget<101%", "above the whole"),
-        ("handoff_p99<25", "not a plain number with a unit; write 5us"),
+        ("handoff_p99<25", "a number needs its unit; write 25us, 25ms or 25s"),
         ("handoff_p99<25parsec", "unknown unit 'parsec'"),
         ("p99_handoff<25ms", "did you mean handoff_p99?"),
         ("over_budgt<1%", "did you mean over_budget"),

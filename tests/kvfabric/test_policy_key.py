@@ -116,7 +116,7 @@ def test_orders_are_compared_beside_policies_whichever_key_stands_first(tmp_path
         ),
         (
             "{kind: random, staleness: 50}",
-            "policy.staleness: 50: a number needs its unit; write 20us",
+            "policy.staleness: duration '50': a number needs its unit; write 50us, 50ms or 50s",
         ),
         (
             "{kind: random, local: {tokens: 0}}",

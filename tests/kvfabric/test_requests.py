@@ -96,10 +96,13 @@ def test_a_trace_is_made_longer_by_a_key(tmp_path: Path) -> None:
     [
         ("  profile: tiny\n", "s.yaml:8: requests.profile: 'tiny': not known; write one of base, "),
         ("  arrivals: {process: often}\n", ":8: requests.arrivals.process: 'often' is unknown; "),
-        ("  arrivals: {swing: 2}\n", ":8: requests.arrivals.swing: 2: a number needs its unit"),
+        (
+            "  arrivals: {swing: 2}\n",
+            ":8: requests.arrivals.swing: share '2': a number needs its unit; write 1%",
+        ),
         (
             "  arrivals: {process: on_off, burst: 0s}\n",
-            ":8: requests.arrivals.burst: 0 ps: must be above",
+            ":8: requests.arrivals.burst: 0 s: must be above",
         ),
         ("  lengths: {input: {kind: zipf, mean: 5}}\n", ":8: requests.lengths.input.kind: 'zipf'"),
         ("  lengths: {input: {kind: gamma, mean: 5}}\n", ":7: requests: gamma length 5 "),

@@ -77,7 +77,12 @@ def test_the_first_look_compares_at_least_four_fabrics_with_five_policies() -> N
     ("old", "new", "told"),
     [
         ("nic: 100Gbps", "nic: 100G", "s.yaml:4: fabric.nic: rate '100G': unknown unit 'G'"),
-        ("nic: 100Gbps", "nic: 100", "s.yaml:4: fabric.nic: 100: a number needs its unit"),
+        (
+            "nic: 100Gbps",
+            "nic: 100",
+            "s.yaml:4: fabric.nic: rate '100': a number needs its unit; write 100Gbps",
+        ),
+        ("warmup: 2 requests", "warmup: 2", "run.warmup: 2: must be text; write e.g. 2 requests"),
         ("nic: 100Gbps", "nic: -100Gbps", "s.yaml:4: fabric.nic: rate '-100Gbps'"),
         ("nic: 100Gbps", "nic: 0Gbps", "s.yaml:4: fabric.nic: must be above 0"),
         ("nic: 100Gbps", "nik: 1Gbps", "s.yaml:4: fabric.nik: unknown key; did you mean `nic`?"),
