@@ -158,12 +158,13 @@ def sentences(hurt: Sequence[Losses], most: int = 3) -> list[str]:
     told, q = [], _tail_name(hurt)
     for mine, ran in known[:most]:
         worst = ran[0]
+        which = f"worst of {len(ran)} losses" if len(ran) > 1 else "only loss"
         ratio = mine.times(worst)
         tail = f"{q} {duration(worst.tail)}" if worst.tail == worst.tail else "no tail"
         grown = f", {times(ratio)} that of the whole fabric" if isfinite(ratio) else ""
         over = percent(worst.row.over.value) if worst.row.over is not None else NONE
         told.append(
-            f"N-1: the worst of {len(ran)} losses for {mine.fabric} with {mine.policy} is "
+            f"N-1: the {which} for {mine.fabric} with {mine.policy} is "
             f"{worst.what}: {tail}{grown}; {over} over budget{unserved(worst.unserved)}."
         )
     return told

@@ -46,6 +46,18 @@ class Verbs(click.Group):
         """All verbs, in the order a newcomer meets them."""
         return list(_VERBS)
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the verb; of an unknown one its likeliest meaning is told, or all there are."""
+        if args[0] not in _VERBS and not args[0].startswith("-"):
+            from difflib import get_close_matches
+
+            like = get_close_matches(args[0], _VERBS, 1)
+            told = f"did you mean {like[0]}?" if like else f"write one of {', '.join(_VERBS)}"
+            ctx.fail(f"no command {args[0][:40]!r}; {told}")
+        return super().resolve_command(ctx, args)
+
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
         """Import the verb's module and return its command."""
         if cmd_name not in _VERBS:
@@ -76,12 +88,17 @@ def main(argv: list[str] | None = None) -> None:
     spare_cache()
     try:
         _refuse_place_and_bytes(sys.argv[1:] if argv is None else argv)
-        done: Any = kvfabric.main(args=argv, standalone_mode=False)
+        done: Any = kvfabric.main(args=argv, prog_name="kvfabric", standalone_mode=False)
         sys.stdout.flush()
         code = done if isinstance(done, int) else 0
     except KvfabricError as error:
         click.echo(f"kvfabric: {error}", err=True)
         code = 2
+    except click.MissingParameter as error:
+        usage = error.ctx.get_usage().partition(": ")[2] if error.ctx else "kvfabric --help"
+        missing = error.format_message().removesuffix(".").replace("Missing", "missing", 1)
+        click.echo(f"kvfabric: {missing}; write {' '.join(usage.split())}", err=True)
+        code = error.exit_code
     except click.ClickException as error:
         click.echo(f"kvfabric: {error.format_message()}", err=True)
         code = error.exit_code
@@ -110,8 +127,11 @@ def _refuse_place_and_bytes(argv: list[str]) -> None:
         try:
             word.encode()
         except UnicodeEncodeError:
-            shown = word.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
-            raise KvfabricError(f"{shown[:200]}: not UTF-8; write a name that is") from None
+            shown = os.fsencode(word).decode("utf-8", "backslashreplace")
+            told = f"{shown[:200]}: not UTF-8; write a name that is"
+            if "\\x" not in shown:
+                told = f"{shown[:200]}: this locale knows no such characters; set LC_ALL=C.UTF-8"
+            raise KvfabricError(told) from None
 
 
 def _unread(descriptor: int) -> bool:

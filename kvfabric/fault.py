@@ -88,7 +88,8 @@ def faults_told(parts: Sequence[FaultPart]) -> str:
 def _told(part: FaultPart) -> str:
     words = [_place(part), part.kind]
     if part.share is not None:
-        words.append(f"{part.share * 100:.12g}%")
+        share = f"{part.share * 100:.12g}%"
+        words.append(f"to {share} of its rate" if part.kind == "degraded" else share)
     means = (("MTBF", part.mtbf), ("MTTR", part.mttr))
     words += [f"{name} {duration_text(mean)}" for name, mean in means if mean is not None]
     if part.start:

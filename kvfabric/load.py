@@ -67,21 +67,21 @@ def load(
 ) -> Study:
     """Read, overlay ``overrides`` (from the command line), check, and expand ``compare``.
 
-    Without ``compare`` that part of the file is left out of sight. ``allow_code`` lets the study
-    run policies that the file names by an import path, which are also looked for beside it; nothing
-    of them is run here.
+    Without ``compare`` that part of the file is looked at for its keys only. ``allow_code`` lets the
+    study run policies that the file names by an import path, which are also looked for beside it;
+    nothing of them is run here.
     """
     source = read_source(path)
     given: Place = ("\0command line",)
     source.lines[given] = COMMAND_LINE
     for place, value in (overrides or {}).items():
         source = source.overlaid(place, value, given)
-    hidden = not compare and source.value.pop("compare", None)
-    axes = source.value.get("compare") or {}
-    if not isinstance(axes, dict):
-        raise source.error(("compare",), "must map keys to lists, as `policy: [random, ...]`")
     base = replace(source, value={k: v for k, v in source.value.items() if k != "compare"})
-    alternatives = list(_alternatives(base, source, axes))
+    axes = _axes(base, source)
+    hidden = bool(axes) and not compare
+    if not compare:
+        source, axes = base, []
+    alternatives = _alternatives(base, source, axes)
     if not hidden:
         asked = [(one.scenario, one.source) for one in alternatives]
         refuse_idle(asked)
@@ -100,7 +100,11 @@ def _digest(source: Source) -> str:
     return hashlib.sha256(msgspec.json.encode(value, order="deterministic")).hexdigest()
 
 
-def _alternatives(base: Source, whole: Source, compare: dict[str, Any]) -> list[Alternative]:
+def _axes(base: Source, whole: Source) -> list[list["_Value"]]:
+    """The lists of ``compare``, each of a key that a scenario has."""
+    compare = whole.value.get("compare") or {}
+    if not isinstance(compare, dict):
+        raise whole.error(("compare",), "must map keys to lists, as `policy: [random, ...]`")
     axes: list[list[_Value]] = []
     for dotted, values in compare.items():
         here: Place = ("compare", dotted)
@@ -116,6 +120,10 @@ def _alternatives(base: Source, whole: Source, compare: dict[str, Any]) -> list[
             told = f"a list is compared as a whole; write {key}: [[...], [...]]"
             raise whole.error(here, told)
         axes.append(_values(base, whole, place, here, values))
+    return axes
+
+
+def _alternatives(base: Source, whole: Source, axes: list[list["_Value"]]) -> list[Alternative]:
     cells = 1
     for axis in axes:
         cells *= len(axis)

@@ -1,7 +1,7 @@
 """``kvfabric explain``: what happened to one hand-off of a results folder."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import click
 
@@ -10,6 +10,9 @@ from topo.error import KvfabricError
 if TYPE_CHECKING:
     from analysis.explain import Story
     from analysis.summary import Sample
+
+_SOME: Final = 20
+"""How many of what there is are told to choose from."""
 
 
 @click.command(
@@ -57,16 +60,26 @@ def _story(
     from analysis.unfinished import unfinished
     from analysis.witness import seen
 
+    study = read_study(results)
+    there = study.manifest
+    for option, wanted, known in (
+        ("--fabric", fabric, there.fabrics),
+        ("--policy", policy, there.policies),
+        ("--seed", seed, there.seeds),
+    ):
+        if wanted is not None and wanted not in known:
+            told = ", ".join(map(str, known[:_SOME])) + (", ..." if len(known) > _SOME else "")
+            raise KvfabricError(f"{option} {str(wanted)[:80]}: not in {results}; it has {told}")
     parts = [
         _of_seed(part, seed)
-        for part in samples(read_study(results))
+        for part in samples(study)
         if fabric in (None, part.fabric) and policy in (None, part.policy)
     ]
     cells = [each for part in parts for cell in part.cells if (each := seen(cell, results))]
     if not cells:
         raise KvfabricError(
-            f"{results}: no packets of such a fabric, policy and seed; only packet cells can be "
-            "explained"
+            f"{results}: no packets of such a fabric, policy and seed; run it with --emulator "
+            "packet, or with more seeds"
         )
     if handoff != "slowest":
         if not handoff.isdecimal():

@@ -36,7 +36,10 @@ Examples:
 )
 @click.argument("what", metavar="SCENARIO|FAMILY|FILE")
 @click.option(
-    "--out", type=click.Path(path_type=Path), required=True, help="Folder for SVG and PNG."
+    *("--out", "--to", "out"),
+    type=click.Path(path_type=Path),
+    required=True,
+    help="Folder for SVG and PNG.",
 )
 @click.option("--lost", default=None, metavar="SWITCH", help="Show what its failure takes along.")
 @family_options
@@ -91,20 +94,22 @@ def _save_drawing(path: Path, fabric: Any, lost: str | None) -> None:
     short_help="Write a fabric in one of the formats.",
     epilog="""\b
 Examples:
-  kvfabric topo export leaf_spine --prefill 32 --decode 32 --to mine.json
-  kvfabric topo export mine.json --to mine.clab.yml
-  kvfabric topo export scenarios/first-look.yaml --fabric fat-tree --to fat-tree.json
-  kvfabric topo export dragonfly --to cables.csv --format cable-map
+  kvfabric topo export leaf_spine --prefill 32 --decode 32 --out mine.json
+  kvfabric topo export mine.json --out mine.clab.yml
+  kvfabric topo export scenarios/first-look.yaml --fabric fat-tree --out fat-tree.json
+  kvfabric topo export dragonfly --out cables.csv --format cable-map
 """,
 )
 @click.argument("what", metavar="SCENARIO|FAMILY|FILE")
-@click.option("--to", type=click.Path(path_type=Path), required=True, help="File or folder.")
+@click.option(
+    "--out", "--to", "out", type=click.Path(path_type=Path), required=True, help="File or folder."
+)
 @click.option("--fabric", default=None, metavar="LABEL", help="Of a scenario's fabrics, this one.")
 @click.option("--format", "form", default=None, help="Told by the file's ending if not given.")
 @click.option("--overwrite", is_flag=True, help="Replace files that exist.")
 @family_options
 def export(
-    what: str, to: Path, fabric: str | None, form: str | None, overwrite: bool, **facts: Any
+    what: str, out: Path, fabric: str | None, form: str | None, overwrite: bool, **facts: Any
 ) -> None:
     """Write a fabric in one of the formats; say what the format does not hold."""
     from kvfabric.progress import stages
@@ -113,9 +118,9 @@ def export(
     with stages("topo export") as tell:
         tell("building")
         chosen = _one(what, fabric, facts)
-        tell(f"writing {to}")
-        notes = write_fabric(chosen, to, form, overwrite)
-    click.echo(f"wrote {to}")
+        tell(f"writing {out}")
+        notes = write_fabric(chosen, out, form, overwrite)
+    click.echo(f"wrote {out}")
     for note in notes:
         click.echo(f"note: {note}")
 
@@ -126,16 +131,21 @@ def export(
     epilog="""\b
 Examples:
   kvfabric topo import theirs.clab.yml --nic 100Gbps --ports 32 --prefill 8 --decode 8
-  kvfabric topo import topology.txt --format hpcc --to theirs.json
+  kvfabric topo import topology.txt --format hpcc --out theirs.json
 """,
 )
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("--format", "form", default=None, help="Told by the file's ending if not given.")
-@click.option("--to", type=click.Path(path_type=Path), default=None, help="Write it here as JSON.")
+@click.option(
+    *("--out", "--to", "out"),
+    type=click.Path(path_type=Path),
+    default=None,
+    help="Write it here as JSON.",
+)
 @click.option("--overwrite", is_flag=True, help="Replace a file that exists.")
 @file_options
-def import_(file: Path, form: str | None, to: Path | None, overwrite: bool, **facts: Any) -> None:
-    """Read a fabric file, check it, show what it has; with --to keep it as node-link JSON.
+def import_(file: Path, form: str | None, out: Path | None, overwrite: bool, **facts: Any) -> None:
+    """Read a fabric file, check it, show what it has; with --out keep it as node-link JSON.
 
     Many formats hold no rates, and most no roles: --nic, --switch-rate, --ports and --cable are
     taken where the file is silent, --prefill and --decode give roles to a file without any. An
@@ -153,8 +163,8 @@ def import_(file: Path, form: str | None, to: Path | None, overwrite: bool, **fa
         check_fabric(fabric)
         rows = [[label, value] for label, value in describe(fabric, tell=tell).items()]
     print_table(str(file), ["", fabric.name], rows)
-    if to is not None:
+    if out is not None:
         with stages("topo import") as tell:
-            tell(f"writing {to}")
-            write_fabric(fabric, to, "json", overwrite)
-        click.echo(f"wrote {to}")
+            tell(f"writing {out}")
+            write_fabric(fabric, out, "json", overwrite)
+        click.echo(f"wrote {out}")

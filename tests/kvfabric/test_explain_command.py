@@ -75,7 +75,8 @@ def test_the_report_shows_blame_the_slowest_hand_off_and_the_pauses(place: Path)
     [
         (("--handoff", "999"), "hand-off 999: none that ended after the warm-up"),
         (("--handoff", "worst"), "--handoff 'worst': write a request's number, or slowest"),
-        (("--seed", "77"), "no packets of such a fabric, policy and seed"),
+        (("--seed", "77"), "--seed 77: not in .*; it has 1"),
+        (("--policy", "foo"), "--policy foo: not in .*; it has "),
     ],
 )
 def test_what_cannot_be_told_is_refused_in_a_line(

@@ -34,9 +34,9 @@ def test_what_is_written_compares_one_loss_of_each_kind(tmp_path: Path) -> None:
     assert [each.varied["faults"] for each in alternatives] == [
         "no faults",
         "edge0 - agg0 removed",
-        "edge0 - agg0 degraded 25%",
+        "edge0 - agg0 degraded to 25% of its rate",
         "agg0 - core0 removed",
-        "agg0 - core0 degraded 25%",
+        "agg0 - core0 degraded to 25% of its rate",
         "agg0 removed",
         "core0 removed",
     ]
