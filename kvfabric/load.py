@@ -67,9 +67,9 @@ def load(
 ) -> Study:
     """Read, overlay ``overrides`` (from the command line), check, and expand ``compare``.
 
-    Without ``compare`` that part of the file is looked at for its keys only. ``allow_code`` lets the
-    study run policies that the file names by an import path, which are also looked for beside it;
-    nothing of them is run here.
+    Without ``compare`` only the keys in that part of the file are looked at. ``allow_code`` lets
+    the study run policies that the file names by an import path, which are also looked for beside
+    it; nothing of them is run here.
     """
     source = read_source(path)
     given: Place = ("\0command line",)
