@@ -1,9 +1,9 @@
 """Link heat maps: how busy each port was and how long it stood paused, one column a fabric.
 
 A row is a device (hosts, with their few ports, stand side by side in rows of their own), a column
-a port. Utilisation is time spent sending over the time that the fabric had hand-offs to carry, on a
-fixed scale of 0 to 1; pause is time stopped by the peer, on one scale for all fabrics. Values are
-means over the seeds.
+a port. Utilisation is time spent sending over the time that the fabric had hand-offs to carry,
+pause is time stopped by the peer. Each has one scale for all fabrics, from 0 to what the port with
+most needs. Values are means over the seeds.
 """
 
 from collections.abc import Sequence
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from matplotlib.image import AxesImage
 
 _LABELS = 14
+_TOPS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -42,8 +43,7 @@ def heat(parts: Sequence[Sample], cut: str = "") -> Plot:
     were left out."""
     maps = [_ports(part) for part in parts if part.n]
     across = max(1, len(maps))
-    most = max((float(each.paused.max(initial=0)) for each in maps), default=0.0)
-    scale = max(0.01, ceil(most * 100) / 100)
+    tops = _scale([each.busy for each in maps]), _scale([each.paused for each in maps])
     fabrics = labels([each.sample.fabric for each in maps], 34)
     with styled():
         figure = blank(2.6 * across + 1.0, 6.2)
@@ -51,8 +51,8 @@ def heat(parts: Sequence[Sample], cut: str = "") -> Plot:
         images: list[AxesImage | None] = [None, None]
         fields: list[Field] = []
         for column, each in enumerate(maps):
-            for row, (values, top) in enumerate(((each.busy, 1.0), (each.paused, scale))):
-                images[row] = _image(grid[row, column], each, values, top)
+            for row, values in enumerate((each.busy, each.paused)):
+                images[row] = _image(grid[row, column], each, values, tops[row])
                 fields.append(Field(grid[row, column], _texts(each)))
             grid[0, column].set_title(
                 f"{fabrics[each.sample.fabric]}\n{label(each.sample.policy, 34)}\n"
@@ -84,6 +84,12 @@ def heat(parts: Sequence[Sample], cut: str = "") -> Plot:
         ),
         tuple(fields),
     )
+
+
+def _scale(every: Sequence[NDArray[np.float64]]) -> float:
+    """The top of a scale of shares that holds all of them; a round number from 0.01 to 1."""
+    most = max((float(values.max(initial=0)) for values in every), default=0.0)
+    return next((top for top in _TOPS if top >= most), 1.0)
 
 
 def device(port: str) -> str:

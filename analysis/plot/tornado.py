@@ -5,6 +5,7 @@ in all. Bars end at the tail, so that the budget is one line; whiskers are the 9
 tail with the loss. A tail that never ended goes to the edge and says so.
 """
 
+from collections import Counter
 from collections.abc import Sequence
 from math import inf, isfinite
 from typing import TYPE_CHECKING
@@ -13,7 +14,7 @@ from analysis.loss import Loss, Losses, size, unserved
 from analysis.plot.style import INK, SERIES, Plot, blank, label, labels, styled
 from analysis.record import StudyManifest
 from analysis.shown import PANELS, ROWS, Alternative, shown, told
-from analysis.summary import MET, tail_name
+from analysis.summary import MET, UNDECIDED, tail_name
 from analysis.wording import percent, times
 from topo.unit import PS_PER_MS
 
@@ -81,7 +82,8 @@ def tornado(
         "losses",
         f"{q} hand-off time after each loss: a bar from that of the whole fabric (dotted) to that "
         "with the loss, the largest on top, with 95 % intervals; at its end how many times the "
-        "whole fabric's it is, and the share over budget."
+        "whole fabric's it is, and the share over budget. Which pass is decided by the interval of "
+        "that share, so that a bar may end within the budget and its verdict be undecided."
         + (f" Shown are the worst {len(order)} of {len(whole)} losses." if whole[ROWS:] else "")
         + told(len(fabrics), len(set(designs.values())), "fabrics")
         + told(len(policies), len(each), "policies"),
@@ -173,11 +175,14 @@ def _budget(axes: "Axes", budget: float) -> None:
 
 
 def _says(mine: Sequence[Losses]) -> str:
-    """What to see: the worst loss, and how many of all keep to the budget."""
+    """What to see: the worst loss, and how many of all have which verdict, which intervals decide
+    and not where bars end."""
     each = [loss for one in mine for loss in one.each]
-    kept = sum(loss.row.verdict == MET for loss in each)
+    found = Counter(loss.row.verdict for loss in each)
+    kinds = sorted(found, key=lambda kind: (kind != MET, kind != UNDECIDED))
+    tally = ", ".join(f"{found[kind]} {kind}" for kind in kinds)
     worst = max(each, key=size)
-    return f"{kept} of {len(each)} within the budget, worst: {label(worst.what, 50)}"
+    return f"{tally}; worst: {label(worst.what, 50)}"
 
 
 def _row(mine: Losses, loss: Loss) -> tuple[object, ...]:

@@ -13,12 +13,13 @@ from analysis.loss import losses
 from analysis.loss import sentences as losses_told
 from analysis.loss import table as lost
 from analysis.plot.load import load
+from analysis.plot.tornado import tornado
 from analysis.record import Cell, StudyManifest, cell_directory, read_study, write_cell, write_study
 from analysis.report import plots, write_report
 from analysis.result import Result, result
 from analysis.review import offered_bps
 from analysis.service import offered_per_s
-from analysis.summary import MET, MISSED, Sample, Summary
+from analysis.summary import MET, MISSED, UNDECIDED, Sample, Summary
 from analysis.sweep import Curve, curves, knees, loads
 from analysis.sweep import sentences as knees_told
 
@@ -188,6 +189,24 @@ def test_a_loss_that_leaves_requests_unserved_is_the_worst_whatever_its_tail(wri
     assert lost(hurt).rows[1][4].endswith(", 7 requests not served")
     (line,) = losses_told(hurt)
     assert line.endswith("over budget, 7 requests not served.")
+
+
+def test_one_loss_is_not_told_as_the_worst_of_several(write: Write) -> None:
+    found = write(FAULTS, {HEALTHY: 0.5, "b removed": 2.0})
+    (line,) = losses_told(found.losses)
+    assert line.startswith("N-1: the only loss for mesh with random is b removed: ")
+
+
+def test_the_title_of_a_tornado_counts_verdicts_and_not_where_bars_end(write: Write) -> None:
+    found = write(FAULTS, {HEALTHY: 0.3, "a down": 0.3, "b removed": 3.0})
+    (mine,) = found.losses
+    rows = [
+        replace(loss, row=replace(loss.row, verdict=verdict))
+        for loss, verdict in zip(mine.each, (UNDECIDED, MET), strict=True)
+    ]
+    drawn = tornado([replace(mine, each=tuple(rows))], found.study.manifest)
+    title = drawn.figure.axes[0].get_title(loc="left")
+    assert title == "mesh\n1 pass, 1 undecided; worst: b removed"
 
 
 def test_a_loss_without_its_whole_fabric_is_not_told(write: Write) -> None:

@@ -7,16 +7,18 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import msgspec
+import numpy as np
 import pytest
 
 from analysis.brief import brief
+from analysis.handoff import window_ps
 from analysis.page import page
 from analysis.plot.ccdf import ccdf, kept
 from analysis.plot.heat import heat
 from analysis.plot.inline import grids, inline
 from analysis.plot.matrix import matrix
 from analysis.plot.style import Plot, svg
-from analysis.record import StudyManifest, read_study
+from analysis.record import Cell, StudyManifest, read_study
 from analysis.result import Result, requirements, result, watched
 from analysis.use import gpus, movements, ports, service
 
@@ -210,6 +212,20 @@ def test_the_tables_have_a_row_for_every_alternative_that_ran(found: Result) -> 
         assert {len(row) for row in part.rows} == {len(part.columns)}
     shown = ports(watched(found))
     assert [row[2] for row in shown.rows] == ["busiest", "most paused"] * 4
+
+
+@pytest.mark.parametrize(("most", "top"), [(0.14, 0.2), (0.003, 0.01), (0.6, 1.0), (0.2, 0.2)])
+def test_the_scale_of_the_links_ends_where_the_port_with_most_needs(
+    found: Result, most: float, top: float
+) -> None:
+    def busy(cell: Cell) -> Cell:
+        ports = cell.ports | {"busy_ps": np.zeros(len(cell.ports["port"]), np.int64)}
+        ports["busy_ps"][0] = int(most * window_ps(cell))
+        return replace(cell, ports=ports)
+
+    (first, *_) = watched(found)
+    drawn = heat([replace(first, cells=tuple(map(busy, first.cells)))])
+    assert drawn.figure.axes[0].get_images()[0].get_clim() == (0, top)
 
 
 def test_the_matrix_holds_every_byte(found: Result, figures: list[Plot]) -> None:
