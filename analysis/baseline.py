@@ -39,7 +39,7 @@ SAME: Final = "same"
 _FOUND: Final = " *"
 
 SHORT: Final = (
-    "First row: the base itself. Others: their difference from it, paired over the seeds, 95 %\n"
+    "First row: the base itself. Others: their difference from it, paired over the seeds, 95 % "
     "interval, none of one seed; * held to be one (at most one in twenty is expected not to be)."
 )
 

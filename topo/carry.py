@@ -61,7 +61,7 @@ def carried(fabric: Fabric, routes: Routes, tell: Tell | None = None) -> dict[st
 
 
 def told(loss: Loss) -> str:
-    """A loss in one cell: ``93.8% leaf4``, and ``(64/1,088)`` where not all were tried."""
+    """A loss in one cell: ``93.8% leaf4``, and ``(64 of 1,088 tried)`` where not all were tried."""
     share = f"{loss.residual:.1%}"
     if share == "100.0%" and loss.residual < 1:
         share = f"{loss.residual:.4%}"
@@ -69,7 +69,7 @@ def told(loss: Loss) -> str:
 
 
 def _share(tried: int, total: int) -> str:
-    return "" if tried == total else f" ({tried:,}/{total:,})"
+    return "" if tried == total else f" ({tried:,} of {total:,} tried)"
 
 
 def _silent(_: str) -> None:

@@ -203,7 +203,7 @@ def _name(one: "Checked") -> str:
 def _print(found: "Crosscheck", job: "CellJob") -> None:
     from analysis import lossless
     from kvfabric.crosscheck import LEAVES_OUT, TCP_LEAVES_OUT
-    from kvfabric.table import print_table
+    from kvfabric.table import print_lines, print_table
 
     count = len(found.checked[0].handoff_ps)
     columns = ("emulator", "P50", "P95", "P99", "marked", "pauses", "drops")
@@ -212,9 +212,9 @@ def _print(found: "Crosscheck", job: "CellJob") -> None:
     most = max(found.checked, key=lambda one: one.lossless)
     name = f"{asked.fabric} with {asked.policy} ({most.name})"
     for line in lossless.told({name: most.lossless}, faults=bool(asked.scenario.faults)):
-        click.echo(line)
+        print_lines(line)
     for one in found.checked:
-        click.echo(f"{one.name} leaves out {LEAVES_OUT.get(one.name, TCP_LEAVES_OUT)}")
+        print_lines(f"{one.name} leaves out {LEAVES_OUT.get(one.name, TCP_LEAVES_OUT)}")
     if any(one.partial for one in found.checked):
         click.echo("partial: interrupted; its row tells, and is held against, what had ended")
     if found.absent is not None:

@@ -68,7 +68,7 @@ def command(
     from kvfabric.goodput import LEAST_PRECISION, goodput
     from kvfabric.load import load
     from kvfabric.progress import progress
-    from kvfabric.table import print_table
+    from kvfabric.table import print_lines, print_table
 
     share = _share("--goal", goal, 0.01, 1.0)
     narrow = _share("--precision", precision, LEAST_PRECISION, 1.0)
@@ -97,7 +97,7 @@ def command(
     title = f"goodput: {100 * share:g} % of requests within their objectives"
     print_table(title, COLUMNS, [row(one) for one in found], wide=130)
     for sentence in sentences(found):
-        click.echo(sentence)
+        print_lines(sentence)
     page = write_goodput(
         place,
         found,

@@ -37,7 +37,7 @@ def command(name: str | None, allow_code: bool) -> None:
 
 
 def _list() -> None:
-    from kvfabric.table import print_table
+    from kvfabric.table import print_lines, print_table
     from traffic.policy.foreign import offered
     from traffic.policy.registry import POLICIES
 
@@ -54,11 +54,11 @@ def _list() -> None:
         package = entry.dist.name if entry.dist is not None else "?"
         rows.append([name, "?", "?", f"installed package {package}"])
     print_table("Mapping policies", ["policy", "sees", "parameters", "source"], rows, wide=140)
-    click.echo("What one does, and what its parameters mean: kvfabric policies dynamo_kv")
-    click.echo(
+    print_lines(
+        "What one does, and what its parameters mean: kvfabric policies dynamo_kv",
         "Any takes order: prefill_first | decode_first | joint, local: {...} for prompts that stay "
-        "on the\ndecode side, and staleness: 50ms for what it sees of the network; and your own: "
-        "docs/policies.md."
+        "on the decode side, and staleness: 50ms for what it sees of the network; and your own: "
+        "docs/policies.md.",
     )
 
 

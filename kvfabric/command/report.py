@@ -4,7 +4,8 @@ from pathlib import Path
 
 import click
 
-from kvfabric.command.study import assert_option, tell
+from kvfabric.command.gate import assert_option
+from kvfabric.command.study import judge, tell
 from topo.error import KvfabricError
 
 
@@ -22,10 +23,17 @@ Examples:
 )
 @assert_option
 def command(results: Path, base: str | None, asserted: tuple[str, ...]) -> int:
-    """Write the report of a RESULTS folder and print its table and verdict; nothing is run."""
+    """Write the report of a RESULTS folder and print its table and verdict; nothing is run.
+
+    With --assert the conditions alone are told, and the report stays as it is.
+    """
     if (results / "goodput.key").is_file():
         raise KvfabricError(
             f"{results}: holds a search for goodput, whose report is goodput.html; open it, or run "
             "`kvfabric goodput` again to write it anew"
         )
-    return tell(results, asserted, base)
+    if asserted and base is not None:
+        raise KvfabricError(
+            "--base: is of the report, which --assert leaves as it is; write one of the two"
+        )
+    return judge(results, asserted) if asserted else tell(results, base=base)

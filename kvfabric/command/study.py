@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from kvfabric.command.gate import Command, assert_option, conditions_of, held
 from topo.error import KvfabricError
 
 if TYPE_CHECKING:
-    from analysis.assertion import Assertion
     from analysis.breakdown import Breakdown
     from analysis.result import Result
 
@@ -72,20 +72,6 @@ _OPTIONS: Final = (
     ),
 )
 
-Command = Callable[..., int | None]
-
-
-def assert_option(function: Command) -> Command:
-    """Give a command ``--assert``, which may stand several times."""
-    return click.option(
-        "--assert",
-        "asserted",
-        multiple=True,
-        metavar="CONDITION",
-        help="Exit 1 unless this holds, as 'over_budget<1%' or 'choice: handoff_p99 <= 25ms'; "
-        "see docs/results.md. May stand several times.",
-    )(function)
-
 
 def study_command(function: Command) -> Command:
     """Give a command the options that choose a scenario, its requests and its results folder."""
@@ -138,7 +124,7 @@ def compare_and_report(
 
     Returns the exit code, as `tell` does.
     """
-    _read(asserted)
+    conditions_of(asserted)
     from kvfabric.compare import run_study
     from kvfabric.load import load
     from kvfabric.progress import progress
@@ -193,27 +179,22 @@ def tell(place: Path, asserted: tuple[str, ...] = (), base: str | None = None) -
     ``base`` is the policy that the others are held against. Returns 0, or 1 when a condition of
     ``asserted`` does not hold; each is told.
     """
-    from rich.console import Console
+    from rich.text import Text
 
-    from analysis.record import read_study
     from analysis.report import write_report
-    from analysis.result import ranked, result
+    from analysis.result import ranked
     from analysis.table import table
     from kvfabric.progress import stages
+    from kvfabric.table import console
 
-    conditions = _read(asserted)
+    conditions = conditions_of(asserted)
     with stages("report") as say:
-        say("reading the cells")
-        study = read_study(place)
-        say(f"evaluating {len(study.cells):,} cells")
-        found = result(study, place, base)
+        found = _evaluated(place, base, say)
         say("drawing")
         report = write_report(place, found)
-    console = Console()
-    if not console.is_terminal:
-        console = Console(width=100)
-    console.print(table(found.summaries, found.study.manifest, ranked(found)))
-    console.print(found.verdict.text(), markup=False, highlight=False)
+    window = console()
+    window.print(table(found.summaries, found.study.manifest, ranked(found)))
+    window.print(Text(found.verdict.text()))
     _requests(found)
     _decisions(found)
     _policies(found)
@@ -225,8 +206,28 @@ def tell(place: Path, asserted: tuple[str, ...] = (), base: str | None = None) -
     _failures(found)
     _losses(found)
     _latency(found)
-    console.print(f"\nreport: {report}", markup=False, highlight=False, soft_wrap=True)
+    click.echo(f"\nreport: {report}")
     return held(found, conditions)
+
+
+def judge(place: Path, asserted: tuple[str, ...]) -> int:
+    """Tell of a results folder whether conditions hold, as `tell` does; nothing is drawn."""
+    from kvfabric.progress import stages
+
+    conditions = conditions_of(asserted)
+    with stages("report") as say:
+        found = _evaluated(place, None, say)
+    return held(found, conditions)
+
+
+def _evaluated(place: Path, base: str | None, say: Callable[[str], None]) -> "Result":
+    from analysis.record import read_study
+    from analysis.result import result
+
+    say("reading the cells")
+    study = read_study(place)
+    say(f"evaluating {len(study.cells):,} cells")
+    return result(study, place, base)
 
 
 def _blame(found: "Result", most: int = 4) -> None:
@@ -243,10 +244,10 @@ def _blame(found: "Result", most: int = 4) -> None:
 def _requests(found: "Result") -> None:
     """What became of all requests: a line where they finished, else a table."""
     from analysis.tally import tallies, told
-    from kvfabric.table import print_table
+    from kvfabric.table import print_lines, print_table
 
     if line := told(found.samples):
-        click.echo(line)
+        print_lines(line)
         return
     table = tallies(found.samples)
     if table.rows:
@@ -256,7 +257,7 @@ def _requests(found: "Result") -> None:
 def _policies(found: "Result", most: int = 30) -> None:
     """How far every policy lies from the base, where there are several."""
     from analysis.baseline import SHORT, baseline, short
-    from kvfabric.table import print_table
+    from kvfabric.table import print_lines, print_table
 
     told = baseline(found.samples, found.study.manifest, found.base)
     if not told.rows:
@@ -265,7 +266,7 @@ def _policies(found: "Result", most: int = 30) -> None:
         click.echo(f"\n{told.title}: {len(told.rows)} rows, see the report")
         return
     print_table(told.title, *short(told), wide=120)
-    click.echo(SHORT + "\n")
+    print_lines(SHORT + "\n")
 
 
 def _failures(found: "Result") -> None:
@@ -360,30 +361,3 @@ def _latency(found: "Result") -> None:
             wide=120,
             most=_ROWS,
         )
-
-
-def _read(asserted: tuple[str, ...]) -> "list[Assertion]":
-    """Every condition read, so that a wrong one is told before anything runs."""
-    if not asserted:
-        return []
-    from analysis.assertion import assertion
-
-    return [assertion(text) for text in asserted]
-
-
-def held(found: "Result", asserted: "list[Assertion]") -> int:
-    """Say of every condition whether it holds; 1 when one does not, else 0."""
-    if not asserted:
-        return 0
-    from analysis.assertion import HOLDS, UNDECIDED, decide
-
-    chosen = found.verdict.choice
-    choice = (chosen.fabric, chosen.policy) if chosen is not None else None
-    code = 0
-    for condition in asserted:
-        outcome = decide(condition, found.samples, found.study.manifest, choice)
-        click.echo(outcome.text())
-        if outcome.standing == UNDECIDED:
-            click.echo("  the evidence does not show it; more seeds, or end it with `observed`")
-        code |= outcome.standing != HOLDS
-    return code

@@ -88,7 +88,7 @@ def show(what: str, folder: Path | None, itemised: bool, prices: Path | None, **
 
 def show_bill(label: str, fabric: Any, table: Any) -> None:
     """Print the lines of the priced bill, their sums, and what the prices rest on."""
-    from kvfabric.table import print_table
+    from kvfabric.table import print_lines, print_table
     from topo.price import quote
     from topo.unit import show_rate
 
@@ -107,7 +107,7 @@ def show_bill(label: str, fabric: Any, table: Any) -> None:
     rows.append(["all", "", "", "", bill.usd.text(1e3), bill.watt.text(1e3)])
     heads = ["item", "count", "rate", "up to m", "k$", "kW"]
     print_table(f"Bill of {label}", heads, rows, wide=110)
-    click.echo(
+    print_lines(
         f"Rack units of switches: {bill.rack_units.text()}. *: an assumption. Figures, dates "
         "and sources: topo/price.csv; give quotes of your own with --prices."
     )

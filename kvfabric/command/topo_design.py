@@ -170,7 +170,7 @@ def compare(what: tuple[str, ...], prices: Path | None, **facts: Any) -> int:
     Exit with 1 where no family fits.
     """
     from kvfabric.progress import stages, under
-    from kvfabric.table import print_table
+    from kvfabric.table import print_lines, print_table
     from topo.carry import LOST
     from topo.family.registry import FAMILIES
     from topo.measure import BUILT, REACHED, measure
@@ -207,10 +207,10 @@ def compare(what: tuple[str, ...], prices: Path | None, **facts: Any) -> int:
         click.echo(f"{family}: does not fit: {reason.removeprefix(f'{family}: ')}")
     if not rows:
         return 1
-    click.echo(
+    print_lines(
         "cost: model of switches and links between them; bill (with NICs and host cables) and kW: "
         "ranges of the price file, which says what is assumed. longest, mean: links of shortest "
-        "paths. (tried/all): where not all were tried. theta: share of a demand "
+        "paths. theta: share of a demand "
         "carried for all pairs at once; a..b: bounds. bisection: least found, misleads."
     )
     return 0

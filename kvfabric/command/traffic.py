@@ -169,7 +169,7 @@ Examples:
 def show(file: Path, name: str | None, plot: Path | None, **taken: Any) -> None:
     """Show lengths, rate, burstiness and KV load of a scenario's requests or of a trace."""
     from kvfabric.progress import stages
-    from kvfabric.table import print_table
+    from kvfabric.table import print_lines, print_table
     from traffic.load.summary import summary
 
     with stages(f"traffic {file.name}") as tell:
@@ -185,7 +185,7 @@ def show(file: Path, name: str | None, plot: Path | None, **taken: Any) -> None:
     for (title, _, _), each in zip(told, rows, strict=True):
         print_table(title, ["", ""], [list(row) for row in each])
     for note in found.notes:
-        click.echo(f"- {note}")
+        print_lines(f"- {note}")
     for path in drawn:
         click.echo(f"drawing: {path}")
 
@@ -286,7 +286,7 @@ def tokeniser(
 ) -> None:
     """Show how the load of the same words moves with the tokeniser."""
     from kvfabric.progress import stages
-    from kvfabric.table import print_table
+    from kvfabric.table import print_lines, print_table
     from topo.unit import show_rate, show_size
     from traffic.load.tokeniser import retold
 
@@ -317,11 +317,11 @@ def tokeniser(
     heads = ["tokens a word", "input tokens", "output tokens", "KV a request", "KV P99"]
     heads += ["offered KV load", "beyond the context"]
     print_table(f"The words of {file.name} on {chosen.name}", heads, rows, wide=120)
-    click.echo(
+    print_lines(
         f"- The same words throughout: {told[0].words_in:,.0f} in and {told[0].words_out:,.0f} out "
-        f"on average, counted at {base:g} tokens a word."
+        f"on average, counted at {base:g} tokens a word.",
+        "- One ratio for all text; a real tokeniser differs from text to text.",
     )
-    click.echo("- One ratio for all text; a real tokeniser differs from text to text.")
 
 
 @command.command(

@@ -44,7 +44,7 @@ def size(scenario: Path, use: str, count: int | None, seed: int) -> None:
     from kvfabric.deployment import shares_of
     from kvfabric.load import load
     from kvfabric.progress import stages
-    from kvfabric.table import print_table
+    from kvfabric.table import print_lines, print_table
     from topo.capacity import mu
     from topo.unit import show_rate
     from traffic.load.sizing import sizing
@@ -91,17 +91,17 @@ def size(scenario: Path, use: str, count: int | None, seed: int) -> None:
         title = f"What {found.rate_per_s:.4g} requests/s ask for, {name}"
         rows_told = _rows(found, placed.deployment, share)
         print_table(title, ["", "prefill", "decode"], rows_told, wide=100)
-    click.echo(
+    print_lines(
         f"- All hand-offs together: {show_rate(total_bps)} of payload, "
         f"{_percent(total_bps / most)} of the {show_rate(most)} that the fabric carries from "
         "prefill to decode at most."
     )
     if misfits:
-        click.echo(
+        print_lines(
             f"- {misfits:,} of {len(table):,} requests do not fit the KV memory of a decode "
             "instance: a run rejects them, and they are left out here."
         )
-    click.echo(
+    print_lines(
         "- Means only: bursts, uneven choices and tails need room above this, and a run to tell; "
         "prefill scales with input tokens, decode with output tokens and memory."
     )

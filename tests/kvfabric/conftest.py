@@ -17,6 +17,12 @@ HEAD: Final = {
 """The keys that every scenario has, a line each."""
 
 
+@pytest.fixture(autouse=True)
+def without_a_width(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leaves output as wide as it comes: workers of pytest-xdist set ``COLUMNS``."""
+    monkeypatch.delenv("COLUMNS", raising=False)
+
+
 @pytest.fixture
 def write(tmp_path: Path) -> Callable[..., Path]:
     """Writes ``s.yaml``: `HEAD`, with other values and more keys, a line each, then ``more``."""

@@ -59,6 +59,19 @@ def test_an_assertion_decides_the_exit_code(
     assert f"assert {condition}: " in capsys.readouterr().out
 
 
+def test_a_report_is_left_as_it_is_where_conditions_are_asked_of_it(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = home / "base" / "report.html"
+    before = page.stat().st_mtime_ns if page.is_file() else None
+    assert kvfabric("report", home / "base", "--assert", "handoff_mean<1s") == 0
+    assert (page.stat().st_mtime_ns if page.is_file() else None) == before
+    assert capsys.readouterr().out.startswith("assert handoff_mean<1s: ")
+    two = ("--base", "random", "--assert", "handoff_mean<1s")
+    assert kvfabric("report", home / "base", *two) == 2
+    assert "--base: is of the report" in capsys.readouterr().err
+
+
 def test_one_of_several_that_fails_is_enough(home: Path) -> None:
     two = ("--assert", "drops==0", "--assert", "handoff_mean>1s")
     assert kvfabric("report", home / "base", *two) == 1

@@ -28,6 +28,18 @@ def test_the_list_has_every_policy_with_what_it_sees_and_its_source() -> None:
     assert "docs/policies.md" in told()
 
 
+def test_a_width_that_is_told_holds_for_tables_and_sentences_without_a_window(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+    assert max(map(len, told().splitlines())) <= 60
+    monkeypatch.delenv("COLUMNS")
+    lines = told().splitlines()
+    assert any(
+        line.startswith("Any takes order: ") and line.endswith("policies.md.") for line in lines
+    )
+
+
 @pytest.mark.parametrize("name", sorted(POLICIES))
 def test_each_is_described_with_its_parameters_and_a_line_for_a_scenario(name: str) -> None:
     text = told(name)

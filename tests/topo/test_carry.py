@@ -26,7 +26,7 @@ def test_a_plane_of_four_costs_a_quarter_and_leaves_have_no_path_to_another_plan
     assert tuple(cells) == (*LOST, *EVEN)
     assert cells["plane lost"].startswith("75.0% the ")
     assert cells["theta uniform"] == "1.000"
-    assert cells["disjoint paths"] == "0 (64/66)"
+    assert cells["disjoint paths"] == "0 (64 of 66 tried)"
 
 
 def test_an_oversubscribed_leaf_spine_carries_its_share_of_every_demand():
@@ -42,7 +42,7 @@ def test_an_oversubscribed_leaf_spine_carries_its_share_of_every_demand():
     [
         (0.5, 4, 4, "50.0% leaf0"),
         (1.0, 4, 4, "100.0% leaf0"),
-        (0.99997, 64, 1_088, "99.9970% leaf0 (64/1,088)"),
+        (0.99997, 64, 1_088, "99.9970% leaf0 (64 of 1,088 tried)"),
     ],
 )
 def test_a_loss_is_never_rounded_away_and_says_its_coverage(residual, tried, total, expected):
