@@ -51,7 +51,7 @@ def tornado(
     drawn = [mine for mine in drawn if mine.fabric in fabrics]
     q = tail_name([mine.healthy for mine in drawn])
     most = _most(drawn, study)
-    named, titles = labels(order, 40), labels(fabrics, 44)
+    named, titles = labels(order, 46), labels(fabrics, 44)
     bar = 0.8 / len(policies)
     with styled():
         tall = max(0.3, 0.2 * len(policies)) * len(order)
