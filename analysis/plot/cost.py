@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from analysis.plot.style import INK, MARKS, STANDING, Plot, blank, labels, styled
+from analysis.plot.style import INK, MARKS, STANDING, Plot, blank, label, labels, styled
 from analysis.record import StudyManifest
 from analysis.shown import PANELS, Alternative, shown, told
 from analysis.summary import Summary
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-_UPRIGHT = 8
-"""Fabrics whose names stand under their columns; those of more lean."""
+_LETTER = 0.08
+"""Inches of a letter under a column, about."""
 _COLUMN = 0.76
 """The part of its place that a column fills."""
 
@@ -64,8 +64,9 @@ def cost(rows: Sequence[Summary], study: StudyManifest, first: Sequence[Alternat
     top = 1.35 * max([*tails, budget or 0.0], default=1.0)
     step = _COLUMN / max(1, len(policies))
     with styled():
-        wide = len(fabrics) * (0.5 + 0.16 * len(policies))
-        figure = blank(min(16.0, max(7.0, wide + 2.4)), 4.6)
+        wide = min(13.6, max(4.6, len(fabrics) * (0.5 + 0.16 * len(policies))))
+        names = _names({fabric: money(prices[fabric]) for fabric in fabrics}, wide)
+        figure = blank(wide + 2.4, 4.6 if names else 5.6)
         axes = figure.subplots()
         for row in drawn:
             place = policies.index(row.policy)
@@ -79,7 +80,10 @@ def cost(rows: Sequence[Summary], study: StudyManifest, first: Sequence[Alternat
         axes.tick_params(axis="x", length=0)
         axes.set_xlim(-0.5, max(1, len(fabrics)) - 0.5)
         axes.set_ylim(0, top)
-        _names(axes, {fabric: money(prices[fabric]) for fabric in fabrics})
+        if names:
+            axes.set_xticks(range(len(names)), names)
+        else:
+            _lean(axes, {fabric: money(prices[fabric]) for fabric in fabrics})
         axes.set_xlabel("fabric, and its switches and the cables between them in US dollars")
         axes.set_ylabel(f"{q} hand-off time (ms)")
         _legend(figure, policies, sorted({row.verdict for row in drawn}))
@@ -136,18 +140,23 @@ def _budget(axes: "Axes", budget: float) -> None:
     )
 
 
-def _names(axes: "Axes", prices: dict[str, str]) -> None:
-    """Each fabric with its price under its column."""
-    upright = len(prices) <= _UPRIGHT
-    named = labels(list(prices), 42 if upright else 34)
-    if upright:
-        texts = ["\n".join([*wrap(named[one], 16), price]) for one, price in prices.items()]
-        axes.set_xticks(range(len(texts)), texts)
-    else:
-        texts = [f"{named[one]}, {price}" for one, price in prices.items()]
-        axes.set_xticks(
-            range(len(texts)), texts, rotation=35, ha="right", rotation_mode="anchor", fontsize=7
-        )
+def _names(prices: dict[str, str], wide: float) -> list[str]:
+    """Each fabric with its price under it, over at most three lines of its column; none where the
+    columns, ``wide`` inches together, are too narrow for that."""
+    room = int(wide / max(1, len(prices)) / _LETTER)
+    lines = {fabric: wrap(label(fabric, 80), room) for fabric in prices}
+    if any(len(each) > 3 or max(map(len, each), default=0) > room for each in lines.values()):
+        return []
+    return ["\n".join([*lines[fabric], price]) for fabric, price in prices.items()]
+
+
+def _lean(axes: "Axes", prices: dict[str, str]) -> None:
+    """Each fabric with its price in one leaning line."""
+    named = labels(list(prices), 44)
+    texts = [f"{named[one]}, {price}" for one, price in prices.items()]
+    axes.set_xticks(
+        range(len(texts)), texts, rotation=30, ha="right", rotation_mode="anchor", fontsize=7
+    )
 
 
 def _legend(figure: "Figure", policies: Sequence[str], verdicts: Sequence[str]) -> None:
