@@ -42,10 +42,10 @@ def sentence(parts: Sequence[Sample]) -> str:
     many, part = max(hit, key=lambda each: each[0])
     often = sum(each for cell in part.cells for each in _of(cell).values())
     told = timeouts(often, timer_ps(part.cells[0]))
-    others = f", and others in {count(len(hit) - 1, 'more alternative')}" if hit[1:] else ""
+    others = f"; so did some of {count(len(hit) - 1, 'more alternative')}" if hit[1:] else ""
     return (
         f"Retransmission timeouts: {many:,} of {count(part.n, 'hand-off')} of {part.fabric} with "
-        f"{part.policy} met {told}{others}; a flow waits for its timer where no later packet tells "
+        f"{part.policy} met {told}{others}. A flow waits for its timer where no later packet tells "
         "of a loss."
     )
 

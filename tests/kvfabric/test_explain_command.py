@@ -125,7 +125,7 @@ def test_a_lost_frame_is_told_with_the_timeouts_that_it_cost(tmp_path: Path) -> 
     (line,) = [line for line in found.verdict.sentences if line.startswith("Retransmission")]
     met = np.unique(cell.flows["handoff"][cell.flows["timeouts"] > 0])
     assert f": {len(met)} of 40 hand-offs of leaf-spine with " in line
-    assert f" met {cell.flows['timeouts'].sum():,} timeouts of 67.1 ms; " in line
+    assert f" met {cell.flows['timeouts'].sum():,} timeouts of 67.1 ms. A flow waits" in line
 
 
 def test_of_a_hand_off_that_never_ended_it_says_what_it_would_have_taken(tmp_path: Path) -> None:
