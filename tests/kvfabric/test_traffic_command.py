@@ -125,7 +125,10 @@ def test_a_tokeniser_table_holds_the_words_and_moves_the_bytes(
         (("show", "SCENARIO", "--window", "0s", "1s"), "under requests.trace; write them there"),
         (("show", "SCENARIO", "--scale-length", "2"), "under requests.trace; write them there"),
         (("show", "SCENARIO", "--plot", "INSIDE"), "write another --plot folder"),
-        (("show", "TABLE", "--window", "1", "2"), "--window: duration '1': a number needs its unit"),
+        (
+            ("show", "TABLE", "--window", "1", "2"),
+            "--window: duration '1': a number needs its unit",
+        ),
     ],
 )
 def test_an_impossible_request_is_refused_in_one_line(
