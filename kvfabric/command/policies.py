@@ -64,7 +64,7 @@ def _list() -> None:
 
 def _describe(name: str, allow_code: bool) -> None:
     from kvfabric.policy import permit
-    from kvfabric.table import print_table
+    from kvfabric.table import print_lines, print_table
     from topo.error import KvfabricError
     from traffic.policy.registry import kind_of
 
@@ -75,15 +75,17 @@ def _describe(name: str, allow_code: bool) -> None:
             )
         permit(Path("scenario"))
     kind = kind_of(name)
-    click.echo(f"{name}\n\n{_text(kind)}\n")
-    click.echo(f"Sees:    {_sees(kind)}")
-    click.echo(f"Joint:   {'yes' if _joint(kind) else 'no'} (order: joint)")
-    click.echo(f"Source:  {kind.source}\n")
+    print_lines(
+        f"{name}\n\n{_text(kind)}\n",
+        f"Sees:    {_sees(kind)}",
+        f"Joint:   {'yes' if _joint(kind) else 'no'} (order: joint)",
+        f"Source:  {kind.source}\n",
+    )
     parameters = _parameters(kind)
     if parameters:
         print_table("Parameters", ["parameter", "values", "default"], parameters)
         if kind.settings.__doc__ and kind.settings.__module__ == kind.__module__:
-            click.echo(f"{_text(kind.settings)}\n")
+            print_lines(f"{_text(kind.settings)}\n")
     first = parameters[0] if parameters else ("order", "", "decode_first")
     value = first[2] if first[2] not in ("-", "unset") else "..."
     click.echo(f"In a scenario:\n  policy: {{kind: {_quoted(name)}, {first[0]}: {value}}}")

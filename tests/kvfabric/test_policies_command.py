@@ -32,7 +32,8 @@ def test_a_width_that_is_told_holds_for_tables_and_sentences_without_a_window(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("COLUMNS", "60")
-    assert max(map(len, told().splitlines())) <= 60
+    for text in (told(), told("dynamo_kv")):
+        assert max(map(len, text.splitlines())) <= 60
     monkeypatch.delenv("COLUMNS")
     lines = told().splitlines()
     assert any(
