@@ -29,6 +29,7 @@ from analysis.record import (
     write_cell,
     write_study,
 )
+from analysis.wording import listed
 from kvfabric.build import Stage, files_of, impossible, stage
 from kvfabric.demand import demand_of
 from kvfabric.effort import SERVED_HOPS, foretold, hops_of
@@ -46,6 +47,9 @@ from traffic.trace.registry import shelf, take_over
 
 Progress = Callable[[float, str], None]
 """Called with the share of the work done (0..1) and a short note."""
+
+_LOADS: Final = 6
+"""Loads that are told one by one, at most."""
 
 _LIBRARIES: Final = ("kvfabric", "numpy", "networkx", "pyarrow")
 
@@ -214,9 +218,10 @@ def manifest_of(study: Study, jobs: list[CellJob], reproduce: str) -> StudyManif
 
 
 def _load(study: Study) -> str:
-    """How much is asked for; of several loads the first and the last."""
+    """How much is asked for; of very many loads how many there are."""
     told = [load_told(alternative.scenario.requests) for alternative in study.alternatives]
-    return " to ".join(dict.fromkeys((told[0], told[-1])))
+    each = list(dict.fromkeys(told))
+    return listed(each) if len(each) <= _LOADS else f"{len(each)} loads, as compared"
 
 
 def _digest(study: Study) -> str:

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from kvfabric.build import requests_of
-from kvfabric.compare import jobs_of
+from kvfabric.compare import jobs_of, manifest_of
 from kvfabric.load import load
 from kvfabric.source import ScenarioError
 from traffic.request import RequestTable
@@ -37,6 +37,39 @@ def test_the_base_profile_draws_what_it_always_drew(tmp_path: Path) -> None:
         assert np.array_equal(column, plain.columns()[name])
     assert len(notes) == 1
     assert notes[0].startswith("Lengths: profile base, the shape of the llmperf runs")
+
+
+@pytest.mark.parametrize(
+    ("requests", "compared", "told"),
+    [
+        ("{arrivals: {rate: 1000/s}}", "", "1,000 requests/s"),
+        ("{arrivals: {rate: 5/s}, sessions: {}}", "", "5 sessions/s"),
+        ("{closed: {users: 8}}", "", "8 users who wait for their answers"),
+        ("{trace: {file: t.csv}}", "", "as recorded"),
+        ("{trace: {file: t.csv, scale_rate: 20}}", "", "as recorded, 20 times as fast"),
+        (
+            "{arrivals: {rate: 1/s}}",
+            "compare: {requests.arrivals.rate: [400/s, 50/s]}\n",
+            "400 requests/s and 50 requests/s",
+        ),
+        (
+            "{arrivals: {rate: 1/s}}",
+            "compare: {requests.arrivals.rate: [1/s, 2/s, 3/s, 4/s, 5/s, 6/s, 7/s]}\n",
+            "7 loads, as compared",
+        ),
+    ],
+)
+def test_the_load_that_is_asked_for_is_told_as_it_is_written(
+    tmp_path: Path, requests: str, compared: str, told: str
+) -> None:
+    (tmp_path / "t.csv").write_text(
+        "arrival_s,input_tokens,output_tokens\n" + "".join(f"{n},70,7\n" for n in range(40)),
+        encoding="utf-8",
+    )
+    path = tmp_path / "s.yaml"
+    path.write_text(HEAD + f"requests: {requests}\n{compared}", encoding="utf-8")
+    study = load(path)
+    assert manifest_of(study, jobs_of(study), "").load == told
 
 
 def test_lengths_of_ones_own_replace_those_of_the_profile(tmp_path: Path) -> None:
