@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from analysis.error import SummaryError
 from analysis.factor import Factor
 from analysis.interval import LEVEL, Estimate
-from analysis.pairing import paired
+from analysis.pairing import believed, paired
 from analysis.summary import Sample
 
 Floats = NDArray[np.float64]
@@ -31,7 +31,9 @@ class Difference:
     """How much longer the mean hand-off of ``slow`` is than that of ``fast``; picoseconds.
 
     ``share`` is the difference over the mean of ``slow``; ``over`` counts the policies (fabrics)
-    that it is averaged over; ``more_seeds`` would separate the two (`Paired.more_seeds`).
+    that it is averaged over, and ``contrary`` those in which ``slow`` is shorter, as is believed
+    among them (`analysis.pairing.believed`); ``more_seeds`` would separate the two
+    (`Paired.more_seeds`).
     """
 
     fast: str
@@ -40,6 +42,7 @@ class Difference:
     share: float
     seeds: int
     over: int
+    contrary: int = 0
     more_seeds: int | None = None
 
     @property
@@ -179,8 +182,18 @@ def _difference(
     fast, slow = one, other
     if sum(first.values()) > sum(second.values()):
         first, second, fast, slow = second, first, slow, fast
+        both = [(theirs, mine) for mine, theirs in both]
     gap = paired(first, second, level)
     if gap is None:
         raise SummaryError(f"{fast} against {slow}: no finite mean; leave such seeds out")
     share = gap.gap.value / gap.second if gap.second > 0 else 0.0
-    return Difference(fast, slow, gap.gap, share, len(seeds), len(both), gap.more_seeds)
+    return Difference(
+        fast, slow, gap.gap, share, len(seeds), len(both), _contrary(both), gap.more_seeds
+    )
+
+
+def _contrary(both: Sequence[tuple[Mapping[int, float], Mapping[int, float]]]) -> int:
+    """In how many cases the first is longer than the second."""
+    each = [gap for first, second in both if (gap := paired(first, second)) is not None]
+    most, _ = believed(np.array([gap.p for gap in each]))
+    return sum(gap.p <= most and gap.gap.value < 0 for gap in each)

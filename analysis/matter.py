@@ -66,9 +66,10 @@ def _matters(
     widest = comparison.widest
     if widest is None:
         return ""
+    contrary = f", the other way round in {widest.contrary}" if widest.contrary else ""
     span = (
         f"{duration_span(widest.ps)}, {count(widest.seeds, 'common seed')}, "
-        f"mean over {count(widest.over, other)}"
+        f"mean over {count(widest.over, other)}{contrary}"
     )
     size = _size(widest.ps.value, widest.share, manifest)
     limit = manifest.budget_ps or manifest.ttft_ps

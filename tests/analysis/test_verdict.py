@@ -197,6 +197,24 @@ def test_each_key_that_is_compared_is_told_of_by_pairs_that_differ_in_it_alone(
     assert "Topology" not in text
 
 
+def test_a_mean_over_cases_that_disagree_tells_in_how_many_it_is_the_other_way(
+    make_rows: Callable[..., Cell], make_question: Ask
+) -> None:
+    ask = make_question()
+    parts = [
+        constant(fabric, policy, (time, time * 1.01, time * 0.99), make_rows, ask)
+        for fabric, policy, time in (
+            ("a", "p", 1.0), ("a", "q", 1.0), ("a", "r", 9.0),
+            ("b", "p", 2.0), ("b", "q", 1.0), ("b", "r", 2.0),
+        )
+    ]  # fmt: skip
+    pair = compare_fabrics(parts).widest
+    assert pair is not None
+    assert (pair.fast, pair.slow, pair.over, pair.contrary) == ("b", "a", 3, 1)
+    rows = [row(fabric, "p", MET, 5) for fabric in ("a", "b")]
+    assert "mean over 3 policies, the other way round in 1)" in said(rows, ask, parts)
+
+
 def test_a_difference_within_the_noise_is_not_found_and_not_denied(
     make_rows: Callable[..., Cell], make_question: Ask
 ) -> None:
