@@ -36,15 +36,13 @@ def waiting(parts: Sequence[Sample], study: StudyManifest) -> list[str]:
         widest = compared.widest
         if widest is None or not widest.found:
             continue
-        bound = (
-            NOTICED * study.ttft_ps
-            if study.ttft_ps is not None
-            else NOTICED * widest.ps.value / max(widest.share, 1e-9)
-        )
-        if widest.ps.value > bound:
+        share, of = widest.share, ""
+        if study.ttft_ps is not None:
+            share, of = widest.ps.value / study.ttft_ps, " of the TTFT objective"
+        if share > NOTICED:
             lines.append(
                 f"{name} matters to users' waiting: the mean TTFT {place} {widest.fast} is "
-                f"{duration(widest.ps.value)} ({percent(widest.share)}) shorter than {place} "
+                f"{duration(widest.ps.value)} ({percent(share)}{of}) shorter than {place} "
                 f"{widest.slow} ({duration_span(widest.ps)}, "
                 f"{count(widest.seeds, 'common seed')}), of requests that finished."
             )
