@@ -70,4 +70,4 @@ def test_the_command_tells_a_row_for_every_seed(
     with pytest.raises(SystemExit) as left:
         main(["victims", str(path), "--seeds", "2", "--count", "20"])
     assert left.value.code == 0
-    assert capsys.readouterr().out.count("leaf-spine 4:1") == 2
+    assert capsys.readouterr().out.count("leaf-spine 2:1 (4:1 asked)") == 2

@@ -87,5 +87,5 @@ def test_more_instances_leave_the_failures_of_the_others_as_they_were() -> None:
 
 
 def test_a_mean_of_nothing_is_refused() -> None:
-    with pytest.raises(OutageError, match="mttr 0 ps: must be above 0"):
+    with pytest.raises(OutageError, match="mttr 0 s: must be above 0"):
         drawn("prefill", [0], mtbf_ps=S, mttr_ps=0, load_ps=0, until_ps=S, seed=1)

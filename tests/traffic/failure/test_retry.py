@@ -36,7 +36,7 @@ def test_a_budget_admits_its_share_of_the_active_requests_and_never_fewer_than_t
     [
         (lambda: Health(interval_ps=MS, timeout_ps=2 * MS), "longer than the interval"),
         (lambda: Health(failures=0), r"health\.failures 0: write 1 or more"),
-        (lambda: Circuit(open_ps=0), r"breaker\.open 0 ps"),
+        (lambda: Circuit(open_ps=0), r"breaker\.open 0 s"),
         (lambda: Circuit(successes=0), r"breaker\.successes 0"),
         (lambda: Retry(retries=-1), r"failover\.retry: negative"),
         (lambda: Retry(jitter=1.5), r"retry\.jitter 1\.5: write 0% to 100%"),

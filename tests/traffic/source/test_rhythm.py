@@ -168,9 +168,9 @@ BASE_ARRIVAL = [103217287, 162831702, 226916354, 1734919547]
 @pytest.mark.parametrize(
     ("make", "told"),
     [
-        (lambda: Modulation(burst_ps=0), "burst 0 ps: must be above 0"),
+        (lambda: Modulation(burst_ps=0), "burst 0 s: must be above 0"),
         (lambda: Modulation(lull_ps=-1), "lull -1 ps: negative"),
-        (lambda: Modulation(period_ps=0), "period 0 ps: must be above 0"),
+        (lambda: Modulation(period_ps=0), "period 0 s: must be above 0"),
         (lambda: Modulation(swing=1.01), "swing 1.01: the rate would fall below 0"),
         (lambda: Modulation(swing=float("nan")), "swing nan"),
         (lambda: Gamma(5, 0), r"gamma length 5 \+- 0 tokens: hardly any spread"),
