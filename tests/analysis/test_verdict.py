@@ -52,14 +52,7 @@ def constant(
     for seed, time in enumerate(times):
         life = {"prefill_end_ps": 0, "handoff_release_ps": 0, "kv_ready_ps": round(time * MS)}
         cell = make_rows([life, life])
-        cells.append(
-            Cell(
-                msgspec.structs.replace(cell.manifest, seed=seed),
-                cell.requests,
-                cell.flows,
-                cell.ports,
-            )
-        )
+        cells.append(replace(cell, manifest=msgspec.structs.replace(cell.manifest, seed=seed)))
     parts = tuple(handoffs(cell, ask) for cell in cells)
     return Sample(fabric, policy, tuple(cells), parts, (), None)
 
