@@ -31,6 +31,12 @@ def smaller(row: Summary) -> list[int]:
     return [ports for ports in row.facts.switch_ports if ports < row.facts.ports_asked]
 
 
+def sold(row: Summary) -> str:
+    """The condition under which a cost that counts on smaller switches holds; empty without any."""
+    ports = [str(ports) for ports in smaller(row)]
+    return f" if switches of {listed(ports)} ports are sold at that price" if ports else ""
+
+
 def choice(rows: Sequence[Summary], where: Mapping[str, Condition] | None = None) -> Summary | None:
     """The worst case of the cheapest design that passes in all of them; among equals of the one
     that lost the fewest requests, then of the one with the shortest tail."""

@@ -7,14 +7,13 @@ loads and losses; among equals in cost that with the shortest tail as observed.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import isfinite, nan
 
 from analysis.breakdown import Breakdown
-from analysis.choice import choice, cost, nearest
+from analysis.choice import choice, nearest, price, sold
 from analysis.condition import Case, at, cases, conditions
 from analysis.record import StudyManifest
 from analysis.summary import Summary, tail_name
-from analysis.wording import NONE, count, duration_told, listed, money, share_told
+from analysis.wording import NONE, count, duration_told, listed, share_told
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -61,10 +60,9 @@ def table(found: Sequence[Decision]) -> Breakdown:
     told = []
     for one in found:
         row = one.shown
-        price = cost(row) if row is not None else nan
         told.append(
             (
-                *(one.workload, _told(one), money(price) if isfinite(price) else NONE),
+                *(one.workload, _told(one), (price(row) if row else "") or NONE),
                 *(duration_told(row.tail if row else None), share_told(row.over if row else None)),
                 f"{sum(case.passes for case in one.cases)} of {len(one.cases)}",
             )
@@ -89,7 +87,8 @@ def sentence(found: Sequence[Decision]) -> str:
         return ""
     held: dict[str, list[str]] = {}
     for one in found:
-        held.setdefault(one.name if one.chosen is not None else "none", []).append(one.workload)
+        name = "none" if one.chosen is None else one.name + sold(one.chosen)
+        held.setdefault(name, []).append(one.workload)
     if len(held) == 1:
         (name,) = held
         if name == "none":

@@ -11,7 +11,7 @@ from math import isfinite
 import numpy as np
 
 from analysis import backlog, breakeven, decision, loss, lossless, sweep, timer, warmup
-from analysis.choice import choice, cost, nearest, smaller
+from analysis.choice import choice, cost, nearest, smaller, sold
 from analysis.condition import Condition, at, cases, conditions, everywhere, named
 from analysis.interval import needed
 from analysis.matter import design_matters, policy_matters
@@ -149,10 +149,9 @@ def _headline(rows: Sequence[Summary], chosen: Summary | None, manifest: StudyMa
 
 def _sold(chosen: Summary, rows: Sequence[Summary], where: Mapping[str, Condition]) -> str:
     """That a choice counts on smaller switches than were asked for, and what is chosen without."""
-    ports = smaller(chosen)
-    if not ports or chosen.facts is None:
+    told = sold(chosen)
+    if not told or chosen.facts is None:
         return ""
-    told = f" if switches of {listed([str(n) for n in ports])} ports are sold at that price"
     other = choice([row for row in rows if not smaller(row)], where)
     big = f"of those with {chosen.facts.ports_asked} ports, as asked for,"
     if other is None:

@@ -1,8 +1,10 @@
 """The decision map: what is chosen for each workload, and how it is told and drawn."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
+from msgspec import structs
 
 from analysis.condition import Condition, conditions
 from analysis.decision import decisions, sentence, table
@@ -95,6 +97,17 @@ def test_the_verdict_asks_for_all_workloads_and_tells_when_the_choice_depends_on
     assert sentence(decisions(rows(MISSED, UNDECIDED), study)) == (
         "Workload: the choice depends on it: small with p for short; none for long."
     )
+
+
+def test_a_choice_of_smaller_switches_than_asked_for_says_so(study: StudyManifest) -> None:
+    small = [
+        replace(one, facts=structs.replace(one.facts, switch_ports=[8], ports_asked=64))
+        for one in rows(MISSED, MET)
+        if one.facts is not None
+    ]
+    told = sentence(decisions(small, study))
+    assert "small with p if switches of 8 ports are sold at that price for short" in told
+    assert table(decisions(small, study)).rows[0][2] == "$100, 8 ports"
 
 
 def test_where_none_is_shown_to_meet_the_budget_the_closest_is_named(study: StudyManifest) -> None:
