@@ -78,6 +78,10 @@ def blames(found: Mapping[Alternative, Blame], first: Sequence[Alternative] = ()
         axes.set_ylim(len(some) - 0.4, -0.6)
         axes.grid(visible=False, axis="y")
         axes.set_xlabel("mean time of these hand-offs (ms)")
+        whole = {kind: sum(each.kinds[kind] for each in found.values()) for kind in used}
+        lost = max((kind for kind in used if kind != "wire"), key=whole.__getitem__, default=None)
+        if lost is not None:
+            axes.set_title(f"What held the slowest hand-offs most: {KINDS[lost]}")
         figure.legend(loc="outside lower center", ncols=7, fontsize=7.5)
     return Plot(
         "blame",

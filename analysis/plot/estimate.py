@@ -50,6 +50,10 @@ def estimate(
         axes.set_ylim(len(some) - 0.4, -0.6)
         axes.set_xlim(0, 1.3 * axes.dataLim.x1 if some else 1)
         axes.set_xlabel(f"{q} transfer time (ms)")
+        ratios = [row.bandwidth.ratio for row in every if row.bandwidth is not None]
+        most = max(filter(isfinite, ratios), default=None)
+        if most is not None:
+            axes.set_title(f"By {moved}, {q} transfers take up to {times(most)} bytes/bandwidth")
         handles = [
             axes.plot([], [], mark, color=tint, label=text)[0]
             for text, mark, tint in (
