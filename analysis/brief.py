@@ -11,7 +11,7 @@ from analysis.choice import cost, price
 from analysis.decision import table as decisions
 from analysis.economics import token_costs
 from analysis.loss import table as losses
-from analysis.markdown import escaped, folded, table
+from analysis.markdown import escaped, folded, prose, table
 from analysis.result import Result, requirements, told_blames
 from analysis.summary import NOT_LOSSLESS, Summary
 from analysis.sweep import knees
@@ -29,8 +29,8 @@ def brief(found: Result) -> str:
     parts = [f"## {escaped(study.name)}"]
     if study.question:
         parts.append(escaped(study.question))
-    parts.append(f"**{escaped(found.verdict.headline)}**")
-    parts.append("\n".join(f"- {escaped(line)}" for line in found.verdict.sentences))
+    parts.append(f"**{prose(found.verdict.headline)}**")
+    parts.append("\n".join(f"- {prose(line)}" for line in found.verdict.sentences))
     parts.append(table(("requirement", "asked", "the choice"), requirements(found)))
     paid = token_costs(found.samples, study), breakeven(found.samples, study)
     chosen, hurt = decisions(found.decisions), losses(found.losses)
@@ -103,4 +103,4 @@ def _assumptions(found: Result) -> str:
     limits = found.study.manifest.limits
     if not limits:
         return ""
-    return folded("What is not modelled", "\n".join(f"- {escaped(limit)}" for limit in limits))
+    return folded("What is not modelled", "\n".join(f"- {prose(limit)}" for limit in limits))

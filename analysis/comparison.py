@@ -31,9 +31,9 @@ class Difference:
     """How much longer the mean hand-off of ``slow`` is than that of ``fast``; picoseconds.
 
     ``share`` is the difference over the mean of ``slow``; ``over`` counts the policies (fabrics)
-    that it is averaged over, and ``contrary`` those in which ``slow`` is shorter, as is believed
-    among them (`analysis.pairing.believed`); ``more_seeds`` would separate the two
-    (`Paired.more_seeds`).
+    that it is averaged over, ``alike`` those in which ``slow`` is longer and ``contrary`` those in
+    which it is shorter, as is believed among them (`analysis.pairing.believed`); ``more_seeds``
+    would separate the two (`Paired.more_seeds`).
     """
 
     fast: str
@@ -42,6 +42,7 @@ class Difference:
     share: float
     seeds: int
     over: int
+    alike: int = 0
     contrary: int = 0
     more_seeds: int | None = None
 
@@ -188,12 +189,13 @@ def _difference(
         raise SummaryError(f"{fast} against {slow}: no finite mean; leave such seeds out")
     share = gap.gap.value / gap.second if gap.second > 0 else 0.0
     return Difference(
-        fast, slow, gap.gap, share, len(seeds), len(both), _contrary(both), gap.more_seeds
+        fast, slow, gap.gap, share, len(seeds), len(both), *_alone(both), gap.more_seeds
     )
 
 
-def _contrary(both: Sequence[tuple[Mapping[int, float], Mapping[int, float]]]) -> int:
-    """In how many cases the first is longer than the second."""
+def _alone(both: Sequence[tuple[Mapping[int, float], Mapping[int, float]]]) -> tuple[int, int]:
+    """In how many cases the second is longer than the first, and in how many it is shorter."""
     each = [gap for first, second in both if (gap := paired(first, second)) is not None]
     most, _ = believed(np.array([gap.p for gap in each]))
-    return sum(gap.p <= most and gap.gap.value < 0 for gap in each)
+    sure = [gap.gap.value for gap in each if gap.p <= most]
+    return sum(value > 0 for value in sure), sum(value < 0 for value in sure)

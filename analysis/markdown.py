@@ -11,6 +11,7 @@ from html import escape
 from analysis.wording import printable
 
 _SPECIAL = re.compile(r"([\\`*_\[\]<>#|~&@$])")
+_KEY = re.compile(r"(`[a-z][a-z0-9_.]*`)")
 
 
 def escaped(text: str) -> str:
@@ -20,6 +21,16 @@ def escaped(text: str) -> str:
     a\\|b \\<script\\> \\@team
     """
     return _SPECIAL.sub(r"\\\1", printable(text))
+
+
+def prose(text: str) -> str:
+    """The same of a sentence of ours, in which keys of a scenario stand as code.
+
+    >>> print(prose("`run.seeds` of a_b"))
+    `run.seeds` of a\\_b
+    """
+    parts = _KEY.split(text)
+    return "".join(part if place % 2 else escaped(part) for place, part in enumerate(parts))
 
 
 def table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

@@ -8,9 +8,9 @@ the same load, with the same policy and the same values of the other keys.
 from collections.abc import Hashable, Sequence
 from typing import Final
 
-from analysis.comparison import Comparison, compare_fabrics, compare_policies
+from analysis.comparison import Comparison, Difference, compare_fabrics, compare_policies
 from analysis.condition import conditions
-from analysis.factor import factors, topic
+from analysis.factor import FABRIC, factors, topic
 from analysis.record import StudyManifest
 from analysis.summary import MET, MISSED, Sample, Summary
 from analysis.turn import turn
@@ -46,7 +46,8 @@ def policy_matters(
         verb = "makes a small difference" if small else "matters"
         told = turned.text(lambda ps, share: _size(ps, share, manifest))
         return f"Policy {verb}, and which is better depends on the fabric: {told}"
-    cased = any(one.text for one in conditions(manifest).values())
+    keys = {factor.key for factor in factors([row.fabric for row in rows], manifest)}
+    cased = keys - {FABRIC} or any(one.text for one in conditions(manifest).values())
     split = _split(rows, [row.fabric for row in rows])
     other = "case" if cased else "fabric"
     told = _matters("Policy", "with", other, compare_policies(parts), split, manifest)
@@ -66,10 +67,9 @@ def _matters(
     widest = comparison.widest
     if widest is None:
         return ""
-    contrary = f", the other way round in {widest.contrary}" if widest.contrary else ""
     span = (
         f"{duration_span(widest.ps)}, {count(widest.seeds, 'common seed')}, "
-        f"mean over {count(widest.over, other)}{contrary}"
+        f"mean over {count(widest.over, other)}{_alone(widest)}"
     )
     size = _size(widest.ps.value, widest.share, manifest)
     limit = manifest.budget_ps or manifest.ttft_ps
@@ -94,6 +94,15 @@ def _matters(
         f"{widest.slow}, is {size} and its interval includes zero ({span})"
         f"{more_seeds(widest.more_seeds)}.{split}"
     )
+
+
+def _alone(pair: Difference) -> str:
+    """In how many of the cases that are averaged the difference is found, where they disagree."""
+    if pair.contrary:
+        return f": so in {pair.alike} of them, the other way round in {pair.contrary}"
+    if pair.alike and not pair.found and pair.over > 1:
+        return f": so in {pair.alike} of them, in no other either way"
+    return ""
 
 
 def _size(ps: float, share: float, manifest: StudyManifest) -> str:

@@ -10,7 +10,7 @@ from math import isfinite
 
 from analysis.difference import Change, Difference, difference
 from analysis.interval import Estimate
-from analysis.markdown import escaped, table
+from analysis.markdown import escaped, prose, table
 from analysis.measure import Unit
 from analysis.record import Study
 from analysis.wording import count, more_seeds
@@ -49,7 +49,7 @@ class Account:
                 parts.append(f"### {section.title}")
             if section.rows:
                 parts.append(table(section.columns, section.rows))
-            parts += [escaped(line) for line in section.lines]
+            parts += [prose(line) for line in section.lines]
         return "\n\n".join(parts) + "\n"
 
 

@@ -47,11 +47,16 @@ def refuse_axes(alternatives: Sequence[tuple[Scenario, Source]], whole: Source) 
         idle = {**dict(idle_in(scenario)), **dict(_taken(scenario))}
         theirs = seen.setdefault(_at_work(scenario, idle), (scenario, source))
         if theirs[0] is not scenario:
-            raise _again(whole, (scenario, source), theirs, idle)
+            every = [one for _, one in alternatives]
+            raise _again(whole, (scenario, source), theirs, idle, every)
 
 
 def _again(
-    whole: Source, mine: tuple[Scenario, Source], theirs: tuple[Scenario, Source], idle: Idle
+    whole: Source,
+    mine: tuple[Scenario, Source],
+    theirs: tuple[Scenario, Source],
+    idle: Idle,
+    every: Sequence[Source],
 ) -> ScenarioError:
     """That an alternative asks what another does: what is one of their values, and why."""
 
@@ -60,7 +65,7 @@ def _again(
 
     axes = [(axis, tuple(axis.split("."))) for axis in whole.value["compare"]]
     apart = [(axis, place) for axis, place in axes if differ(place)]
-    twice = [(axis, place) for axis, place in axes if _repeats(whole.value["compare"][axis])]
+    twice = [(axis, place) for axis, place in axes if _repeats(whole, axis, place, every)]
     axis, place = max(apart or twice, key=lambda each: len(each[1]))
     one, other = (_called(place, *each) for each in (mine, theirs))
     again = f"{one} is {other} again" if one != other else f"{one} stands twice"
@@ -70,11 +75,18 @@ def _again(
     told = f"{again} ({why.partition(';')[0]}); leave this out of compare"
     if sum(other[0] == place[0] for _, other in axes) > 1:
         told += f", or list what differs in one axis, {place[0]}"
+    elif any(other == ("run", "emulator") for _, other in axes):
+        told += ", or run.emulator, and run a study for each emulator"
     return whole.error(("compare", axis), told)
 
 
-def _repeats(values: list[Any]) -> bool:
-    return any(value in values[:number] for number, value in enumerate(values))
+def _repeats(whole: Source, axis: str, place: Place, every: Sequence[Source]) -> bool:
+    """Whether an axis has fewer values than it lists, what they inherit counted."""
+    held: list[Any] = []
+    for source in every:
+        if (value := source.at(place)) not in held:
+            held.append(value)
+    return len(held) < len(whole.value["compare"][axis])
 
 
 def _called(place: Place, scenario: Scenario, source: Source) -> str:

@@ -4,6 +4,7 @@ Labels name the cells of a study and stand in every table and figure, so that th
 words where a value is none, and the same for the same scenario.
 """
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -63,22 +64,37 @@ def policy_label(scenario: Scenario) -> str:
     return " ".join([scenario.policy_kind, *told])
 
 
-def setting_label(place: Place, value: Any, scenario: Scenario, peers: Sequence[Any] = ()) -> str:
+def setting_label(
+    place: Place,
+    value: Any,
+    scenario: Scenario,
+    peers: Sequence[Any] = (),
+    places: Sequence[Place] = (),
+) -> str:
     """What ``compare`` sets at a place: the key's last part and its value, or the faults in words.
 
     ``scenario`` is the alternative that it is set in; ``peers`` are all values of the key, of which
-    mappings are told by what differs among them.
+    mappings are told by what differs among them. No two of the ``places`` that are set are called
+    the same: of such more parts are told.
     """
     if place == FAULTS:
         return faults_told(scenario.faults) if scenario.faults else HEALTHY
     if place == ("serving",) and isinstance(value, dict) and "mode" in value:
         rest = [f"{k}={_shown(v)}" for k, v in value.items() if k != "mode"]
         return " ".join([str(value["mode"]).replace("_", "-"), *rest])
-    return _told(str(place[-1]), value, peers)
+    parts = 1
+    while parts < len(place) and any(
+        one[-parts:] == place[-parts:] for one in places if one != place
+    ):
+        parts += 1
+    return _told(".".join(map(str, place[-parts:])), value, peers)
 
 
-def _told(key: str, value: Any, peers: Sequence[Any]) -> str:
-    """A value among all that the key has; of mappings alone what differs, in the order written."""
+def _told(key: str, value: Any, peers: Sequence[Any], inside: str = "") -> str:
+    """A value among all that the key has; of mappings alone what differs, in the order written.
+
+    ``inside`` goes before their keys: the key above, where two of one mapping have the same ones.
+    """
     if value is None or value is False or value == []:
         return f"no {key}"
     if value is True:
@@ -86,7 +102,12 @@ def _told(key: str, value: Any, peers: Sequence[Any]) -> str:
     if len(peers) < 2 or not all(isinstance(each, dict) for each in (value, *peers)):
         return f"{key}={_shown(value)}"
     apart = [k for k in value if any(each.get(k) != value[k] for each in peers)]
-    parts = [_told(k, value[k], [each[k] for each in peers if k in each]) for k in apart]
+    inner = Counter(i for k in apart if isinstance(value[k], dict) for i in value[k])
+    parts = []
+    for k in apart:
+        shared = isinstance(value[k], dict) and any(inner[i] > 1 for i in value[k])
+        beside = [each[k] for each in peers if k in each]
+        parts.append(_told(inside + k, value[k], beside, f"{k}." if shared else ""))
     left = dict.fromkeys(k for each in peers for k in each if k not in value)
     return " ".join(parts) or f"default {', '.join(left)}"
 

@@ -137,9 +137,10 @@ def _alternatives(base: Source, whole: Source, axes: list[list["_Value"]]) -> li
         for one in sorted(choice, key=lambda each: len(each.place)):
             source = _mapped(source, one.place).overlaid(one.place, one.given, one.at)
         scenario = check(source)
+        places = [one.place for one in choice]
         extra = {
             ".".join(map(str, one.place)): one.label
-            or setting_label(one.place, one.whole, scenario, one.peers)
+            or setting_label(one.place, one.whole, scenario, one.peers, places)
             for one in choice
             if one.place[0] != "policy" and one.place != ("fabric",)
         }

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from analysis.condition import conditions
 from analysis.plot.style import INK, MARKS, STANDING, Plot, blank, label, labels, styled
 from analysis.record import StudyManifest
 from analysis.shown import PANELS, Alternative, shown, told
@@ -60,6 +61,7 @@ def cost(rows: Sequence[Summary], study: StudyManifest, first: Sequence[Alternat
     drawn = [row for row in every if row.fabric in fabrics and row.policy in policies]
     q = next((name(row.q) for row in every if row.q is not None), "tail")
     budget = study.budget_ps / PS_PER_MS if study.budget_ps else None
+    cased = any(one.text for one in conditions(study).values())
     tails = [tail for row in drawn if isfinite(tail := _point(row)[1])]
     top = 1.35 * max([*tails, budget or 0.0], default=1.0)
     step = _COLUMN / max(1, len(policies))
@@ -94,6 +96,7 @@ def cost(rows: Sequence[Summary], study: StudyManifest, first: Sequence[Alternat
         f"Cost of the fabric against {q} hand-off time with its 95 % interval (an arrow: "
         "beyond the plot or unbounded), one column a fabric, the cheapest on the left; open marks "
         "are dominated: another costs no more and has a tail no longer."
+        + " Each is drawn at the worst of its loads, losses and workloads." * cased
         + told(len(fabrics), len(prices), "fabrics")
         + told(len(policies), len(ran), "policies"),
         figure,

@@ -51,7 +51,8 @@ def waterfall(story: Story) -> Plot:
         axes.set_title("\n".join(wrap(label(story.title(), 250), 84)))
     return Plot(
         "explain",
-        f"What held the slowest hand-off: {story.title()}. Shaded is its transfer: what the "
+        f"What held the slowest hand-off of the choice, or else of what comes closest: "
+        f"{story.title()}. Shaded is its transfer: what the "
         "sender met are sums over the critical flow and alternate in truth, so that only their "
         "lengths are told; what the last packet met comes behind.",
         figure,

@@ -81,7 +81,8 @@ def tornado(
     return Plot(
         "losses",
         f"{q} hand-off time after each loss: a bar from that of the whole fabric (dotted) to that "
-        "with the loss, the largest on top, with 95 % intervals; at its end how many times the "
+        "with the loss, the largest on top, with 95 % intervals (an arrow: beyond the plot or "
+        "unbounded); at its end how many times the "
         "whole fabric's it is, and the share over budget. Which pass is decided by the interval of "
         "that share, so that a bar may end within the budget and its verdict be undecided."
         + (f" Shown are the worst {len(order)} of {len(whole)} losses." if whole[ROWS:] else "")
@@ -136,7 +137,7 @@ def _bar(
     reach = end
     if isfinite(tail.value):
         low, high = tail.low / PS_PER_MS, min(tail.high / PS_PER_MS, 1.08 * most)
-        if tail.high == inf:
+        if tail.high / PS_PER_MS > high:
             axes.plot([high], [y], ">", color=INK, markersize=4)
         reach = max(end, high)
         axes.plot([max(0.0, low), high], [y, y], color=INK, linewidth=0.8)

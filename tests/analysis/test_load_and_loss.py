@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from math import inf
 from pathlib import Path
 
 import msgspec
@@ -25,6 +26,7 @@ from analysis.sweep import sentences as knees_told
 
 RATE, FAULTS = "requests.arrivals.rate", "faults"
 SEEDS = (1, 2, 3, 4)
+MS = 10**9
 Write = Callable[..., Result]
 
 
@@ -209,6 +211,22 @@ def test_the_title_of_a_tornado_counts_verdicts_and_not_where_bars_end(write: Wr
     assert title == "mesh\n1 pass, 1 undecided; worst: b removed"
 
 
+def test_an_interval_that_ends_beyond_the_tornado_has_an_arrow(write: Write) -> None:
+    found = write(FAULTS, {HEALTHY: 0.3, "a down": 0.3, "b removed": 3.0})
+    (mine,) = found.losses
+
+    def arrows(high: float) -> int:
+        rows = [
+            replace(loss, row=replace(loss.row, tail=replace(loss.row.tail, high=high)))
+            for loss in mine.each
+            if loss.row.tail is not None
+        ]
+        (axes,) = tornado([replace(mine, each=tuple(rows))], found.study.manifest).figure.axes
+        return sum(line.get_marker() == ">" for line in axes.lines)
+
+    assert [arrows(high * MS) for high in (3.1, 1e6, inf)] == [0, 2, 2]
+
+
 def test_a_loss_without_its_whole_fabric_is_not_told(write: Write) -> None:
     found = write(FAULTS, {"a down": 1.0, "b removed": 2.0})
     assert not losses(*given(found))
@@ -253,3 +271,4 @@ def test_the_figure_of_cost_has_a_design_once_whatever_its_losses(write: Write) 
     found = write(FAULTS, {"a down": 3.0, HEALTHY: 0.5}, ("random", "least_loaded"))
     (drawn,) = [plot for plot in plots(found) if plot.name == "cost"]
     assert [row[:2] for row in drawn.rows] == [("mesh", "random"), ("mesh", "least_loaded")]
+    assert "Each is drawn at the worst of its loads, losses and workloads." in drawn.says

@@ -82,6 +82,7 @@ def test_what_acts_beside_a_trace_and_what_one_alternative_uses_are_axes(write: 
         ("fabric.nic: [50Gbps, 100Gbps, 0.1Tbps]", "nic: nic=0.1Tbps is nic=100Gbps again; leave"),
         ("fabric: [{nic: 50Gbps, label: a}, {label: b, nic: 0.05Tbps}]", "fabric: b is a again;"),
         ("fabric: [{leaves: 2}, {leaves: 2}]", "compare.fabric: leaf-spine leaves=2 stands twice;"),
+        ("fabric: [{leaves: 2}, {leaves: 2, nic: 100Gbps}]", "leaf-spine leaves=2 stands twice;"),
         ("policy: [random, {kind: random, label: dice}]", "policy: dice is random again; leave"),
         ("policy: [random, random]", "compare.policy: random stands twice; leave one out"),
         ("policy.staleness: [1ms, 1000us]", "least_loaded staleness=1000us is least_loaded stal"),

@@ -67,6 +67,14 @@ def studied(write: Write, compare: str):
             "{transport: {control: none, mtu: 2KiB}, discipline: {ecn: off}}]",
             ["tree control=dcqcn ecn=sonic", "tree control=none no ecn"],
         ),
+        (
+            "instance: [{prefill: {tp: 1}, decode: {tp: 2}}, {prefill: {tp: 2}, decode: {tp: 1}}]",
+            ["tree prefill.tp=1 decode.tp=2", "tree prefill.tp=2 decode.tp=1"],
+        ),
+        (
+            "instance.prefill.tp: [1, 2], instance.decode.tp: [2]",
+            ["tree prefill.tp=1 decode.tp=2", "tree prefill.tp=2 decode.tp=2"],
+        ),
         ("network.discipline.watchdog: [true, false]", ["tree watchdog", "tree no watchdog"]),
         ("requests.arrivals.rate: [9/s, 20/s]", ["tree rate=9/s", "tree rate=20/s"]),
         ("policy.order: [joint], policy: [random]", ["tree"]),
