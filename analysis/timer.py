@@ -35,18 +35,17 @@ def timeouts(many: int, each_ps: int) -> str:
 
 def sentence(parts: Sequence[Sample]) -> str:
     """Where most counted hand-offs met a timeout, how many, and for how long; empty for none."""
-    met = [(sum(len(_of(cell)) for cell in part.cells), part) for part in parts]
-    hit = [(many, part) for many, part in met if many]
+    met = [([many for cell in part.cells for many in _of(cell).values()], part) for part in parts]
+    hit = [(each, part) for each, part in met if each]
     if not hit:
         return ""
-    many, part = max(hit, key=lambda each: each[0])
-    often = sum(each for cell in part.cells for each in _of(cell).values())
-    told = timeouts(often, timer_ps(part.cells[0]))
+    each, part = max(hit, key=lambda one: len(one[0]))
+    told = timeouts(sum(each), timer_ps(part.cells[0]))
     others = f"; so did some of {count(len(hit) - 1, 'more alternative')}" if hit[1:] else ""
     return (
-        f"Retransmission timeouts: {many:,} of {count(part.n, 'hand-off')} of {part.fabric} with "
-        f"{part.policy} met {told}{others}. A flow waits for its timer where no later packet tells "
-        "of a loss."
+        f"Retransmission timeouts: {len(each):,} of {count(part.n, 'hand-off')} of {part.fabric} "
+        f"with {part.policy} met {told}{others}. A flow waits for its timer where no later packet "
+        "tells of a loss."
     )
 
 

@@ -328,7 +328,7 @@ private:
     std::vector<CoreNode> nodes_;
     std::vector<DcqcnSetting> control_;  // of each port
     std::vector<LinkFault> faults_;
-    std::array<Bytes, frame_kinds> kind_wire_{};  // 0 for frames that have to ask their flow, or are odd
+    std::array<Bytes, frame_kinds> kind_wire_{};  // 0: the frame has to ask its flow, or is odd
 
     std::vector<CoreRoute> routes_;  // of each flow, as the next ones
     std::vector<CoreSender> senders_;

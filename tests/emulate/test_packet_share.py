@@ -129,15 +129,21 @@ def dumbbell(lab, left, gbps):
     return fabric, a, b, sources
 
 
-@pytest.mark.parametrize("n", [2, 4])
-def test_pause_makes_a_victim_as_slow_as_the_flow_that_it_shares_a_fifo_with(lab, n):
-    # A and n - 1 others fill a receiver; V shares only the uplink with A.
+def victim(lab, n):
+    """A and n - 1 others fill a receiver; V, the first of the pairs, shares only the uplink with A,
+    the second."""
     fabric, _, b, (va, aa) = dumbbell(lab, 2, 40)
     others = [fabric.add_host(f"o{i}") for i in range(n - 1)]
     hot, cold = fabric.add_host("hot"), fabric.add_host("cold")
     for host in (*others, hot, cold):
         fabric.connect(host, b, rate_bps=40 * G, delay_ps=50_000)
     pairs = [(va, cold), (aa, hot), *((o, hot) for o in others)]
+    return fabric, pairs
+
+
+@pytest.mark.parametrize("n", [2, 4])
+def test_pause_makes_a_victim_as_slow_as_the_flow_that_it_shares_a_fifo_with(lab, n):
+    fabric, pairs = victim(lab, n)
     small = Discipline(ecn="off", alpha=1 / 32)
     rates = long_run(lab, fabric, pairs, small, FREE, 20 * MS, 30 * MS)
     assert rates == pytest.approx([40 * G / n] * (n + 1), rel=0.01)
@@ -146,12 +152,7 @@ def test_pause_makes_a_victim_as_slow_as_the_flow_that_it_shares_a_fifo_with(lab
 @pytest.mark.parametrize("n", [2, 4])
 def test_in_a_queue_of_its_own_a_victim_gets_what_the_stopped_flow_leaves(lab, n):
     # As above, but V has a class, and so a queue, of its own at the uplink: V = C - C / N.
-    fabric, _, b, (va, aa) = dumbbell(lab, 2, 40)
-    others = [fabric.add_host(f"o{i}") for i in range(n - 1)]
-    hot, cold = fabric.add_host("hot"), fabric.add_host("cold")
-    for host in (*others, hot, cold):
-        fabric.connect(host, b, rate_bps=40 * G, delay_ps=50_000)
-    pairs = [(va, cold), (aa, hot), *((o, hot) for o in others)]
+    fabric, pairs = victim(lab, n)
     # An uplink that offers V more than half must serve A whenever A is not stopped.
     weights = (1, 1, 1, 8, 1, 1, 1, 1)
     small = Discipline(ecn="off", alpha=1 / 32, lossless=(3, 4), weights=weights)
